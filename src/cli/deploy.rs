@@ -187,6 +187,8 @@ impl Deploy {
             User={gate}\n\
             UMask=0022\n\
             ExecStart={exec_program} --home {exec_home} watch --sandbox require\n\
+            # After `spoolgate keys reseal --to /etc/spoolgate/keyring.key`, the key to the keyring:\n\
+            #LoadCredential=spoolgate-keyring:/etc/spoolgate/keyring.key\n\
             ExecReload=/bin/kill -HUP $MAINPID\n\
             # The gate waits for outgoing actions; the longest may take 600 s.\n\
             TimeoutStopSec=660\n\

@@ -7,10 +7,12 @@ use anyhow::{Context, Result, bail};
 use ed25519_dalek::{SigningKey, VerifyingKey};
 use spoolgate_client::{KeyFile, KeyFileError};
 use spoolgate_home::HomeError;
+use spoolgate_home::open::read_genesis;
 use spoolgate_home::read::{self, real_seams};
 use spoolgate_host::clock::{Clock, SystemClock};
 use spoolgate_host::entropy::{Entropy, SystemEntropy};
 use spoolgate_host::keyring::SqliteKeyring;
+use spoolgate_host::lock;
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::admin::Algorithm;
 use spoolgate_wire::code::Exit;
@@ -19,7 +21,7 @@ use spoolgate_wire::signing::{VerifyKey, hex, unhex};
 use spoolgate_wire::time::Time;
 
 use super::handover::{self, Person};
-use super::output::Output;
+use super::output::{Output, plain};
 
 /// The commands.
 #[derive(clap::Subcommand)]
@@ -51,6 +53,14 @@ pub(super) enum Command {
             stolen\""
     )]
     Revoke(RevokeArgs),
+    /// Encrypt the keyring with another key, which is outside the home.
+    #[command(
+        after_help = "Examples:\n  spoolgate keys reseal --to /etc/spoolgate/keyring.key\n  spoolgate \
+            --keyring-key /etc/spoolgate/keyring.key watch\n\nStop the gate first. If the file does \
+            not exist, it is made. Keep a copy of it: without it the keyring cannot be read. After an \
+            interruption, run the same command again."
+    )]
+    Reseal(ResealArgs),
 }
 
 /// Add a key.
@@ -93,6 +103,14 @@ pub(super) struct RevokeArgs {
     by: Person,
 }
 
+/// Encrypt the keyring anew.
+#[derive(clap::Args)]
+pub(super) struct ResealArgs {
+    /// The file with the new key.
+    #[arg(long, value_name = "FILE")]
+    to: PathBuf,
+}
+
 /// Runs a command.
 pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     match command {
@@ -120,6 +138,7 @@ pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exi
             )
         }
         Command::List => list(home, output),
+        Command::Reseal(args) => reseal(home, &args.to, output),
     }
 }
 
@@ -215,6 +234,26 @@ fn add(home: &Path, args: &AddArgs, others_end: Option<Time>, output: &Output) -
             answer.audit_ref
         )
     })
+}
+
+fn reseal(home: &Path, to: &Path, output: &Output) -> Result<Exit> {
+    let seams = real_seams(home)?;
+    read_genesis(home, seams.disk.as_ref())?;
+    let lock = lock::try_lock(home)
+        .map_err(|source| HomeError::disk(&home.join(lock::LOCK_FILE), source))?;
+    let Some(_lock) = lock else {
+        return Err(HomeError::Busy(home.to_owned()).into());
+    };
+    SqliteKeyring::reseal(home, to).map_err(HomeError::Keyring)?;
+    if output.is_json() {
+        output.json(&serde_json::json!({"keyring_key": to}))?;
+        return Ok(Exit::Success);
+    }
+    output.line(&plain(&format!(
+        "the keyring is encrypted with the key in {0}; name it from now on: --keyring-key {0}",
+        to.display()
+    )))?;
+    Ok(Exit::Success)
 }
 
 fn list(home: &Path, output: &Output) -> Result<Exit> {

@@ -75,6 +75,9 @@ struct Cli {
     /// The directory of the home.
     #[arg(long, global = true, default_value = ".", value_name = "DIR")]
     home: PathBuf,
+    /// The file with the key to the keyring, if it is not state/keyring.key in the home.
+    #[arg(long, global = true, value_name = "FILE")]
+    keyring_key: Option<PathBuf>,
     /// How to print: tables for people, JSON for programs.
     #[arg(long, global = true, default_value = "table", value_enum)]
     format: Format,
@@ -312,6 +315,9 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit> {
         );
     }
     let home = cli.home.as_path();
+    if let Some(path) = &cli.keyring_key {
+        spoolgate_host::keyring::name_key_file(path.clone());
+    }
     match &cli.command {
         Command::Demo(args) => demo::run(args, output),
         Command::Init(args) => init::run(home, args, output),

@@ -121,6 +121,7 @@ fn frames_come_in_order_and_answers_go_back() {
             one(&mut socket),
             Arrived {
                 client: 1,
+                user: None,
                 content: Ok(content.clone())
             }
         );
@@ -180,6 +181,7 @@ fn others_are_closed_while_one_is_there_and_nothing_leaks() {
             arrived,
             Arrived {
                 client: number,
+                user: None,
                 content: Ok(b"next".to_vec())
             }
         );
@@ -233,6 +235,7 @@ fn an_end_inside_a_frame_is_reported() {
         one(&mut socket),
         Arrived {
             client: 1,
+            user: None,
             content: Err(fault)
         }
     );
@@ -311,6 +314,7 @@ fn frames_sent_before_a_disconnect_are_accepted() {
             one(&mut socket),
             Arrived {
                 client: 1,
+                user: None,
                 content: Ok(vec![n])
             }
         );
@@ -421,6 +425,73 @@ fn the_socket_is_private_and_removed_with_the_gate() {
     assert_eq!(place.names(), ["gate.sock"]);
     drop(socket);
     assert!(place.names().is_empty());
+}
+
+/// The rules name users: then every user can connect, and a client that hangs makes way.
+#[test]
+fn with_users_a_silent_client_makes_way_for_the_next_of_its_user() {
+    let place = Place::new();
+    let limits = Limits {
+        silent_ms: 300,
+        ..Limits::default()
+    };
+    let mut socket = place.serve(limits);
+    let mode = || {
+        std::fs::symlink_metadata(place.path())
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o777
+    };
+    let users = |user: &str| {
+        let user = spoolgate_wire::ids::UnixUser::parse(user).unwrap();
+        std::collections::BTreeMap::from([(4_000_000_000, user)])
+    };
+    let mut first = call(&place.path());
+    send(&mut first, b"first");
+    assert_eq!(one(&mut socket).client, 1);
+    assert!(socket.answer(1, b"yes"));
+    assert_eq!(receive(&mut first), b"yes");
+    // Without users a client stays however long it is silent.
+    std::thread::sleep(Duration::from_millis(350));
+    assert!(is_closed(&mut call(&place.path())));
+    assert_eq!(mode(), 0o600);
+    socket.serve_users(users("bot")).unwrap();
+    assert_eq!(mode(), 0o666);
+    let mut second = call(&place.path());
+    send(&mut second, b"second");
+    assert_eq!(one(&mut socket).client, 2);
+    assert!(is_closed(&mut first));
+    // This one is owed an answer, so it stays.
+    std::thread::sleep(Duration::from_millis(350));
+    assert!(is_closed(&mut call(&place.path())));
+    assert!(socket.answer(2, b"yes"));
+    assert_eq!(receive(&mut second), b"yes");
+    let third = find("the next one is served", || {
+        let mut next = call(&place.path());
+        send(&mut next, b"third");
+        let arrived = find("it is served or closed", || {
+            socket
+                .take(1, usize::MAX)
+                .pop()
+                .map(Some)
+                .or_else(|| is_over(&mut next).then_some(None))
+        });
+        arrived.map(|arrived| (arrived, next))
+    });
+    assert_eq!((third.0.client, third.0.user), (3, None));
+    socket
+        .serve_users(std::collections::BTreeMap::new())
+        .unwrap();
+    assert_eq!(mode(), 0o600);
+}
+
+/// Whether the connection has ended, without waiting.
+fn is_over(stream: &mut UnixStream) -> bool {
+    stream.set_nonblocking(true).unwrap();
+    let read = stream.read(&mut [0; 8]);
+    stream.set_nonblocking(false).unwrap();
+    !matches!(read, Err(error) if error.kind() == ErrorKind::WouldBlock)
 }
 
 #[test]

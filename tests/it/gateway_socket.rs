@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::kit::gateway_home::let_trend_bot_act;
 use crate::kit::process::{Running, find};
-use crate::kit::{Scratch, Sent, command, decisions, lines, show, spoolgate, succeed};
+use crate::kit::{Scratch, Sent, command, decisions, lines, show, sign, spoolgate, succeed};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use spoolgate_gate::record::{Decision, Record};
@@ -575,4 +575,79 @@ fn the_client_in_python_is_answered() {
     }
     let (code, _, shown) = ask(&lab.scratch.beside("no.key"), "portfolio.get", "{}");
     assert_eq!(code, Some(2), "{shown}");
+}
+
+/// Root alone can act as another user.
+#[test]
+fn an_agent_of_another_user_sends_for_its_principal_only() {
+    let probe = Command::new("setpriv")
+        .args(["--reuid=65534", "--clear-groups", "python3", "-c", ""])
+        .output();
+    if !probe.is_ok_and(|done| done.status.success()) {
+        eprintln!("skipped: needs root, setpriv and python3");
+        return;
+    }
+    let mut lab = Lab::without_gate(DONE);
+    let home = lab.home();
+    let path = home.join("rules/principals.yaml");
+    let principals = fs::read_to_string(&path).unwrap();
+    let mapped = principals.replace(
+        "- name: trend-bot\n",
+        "- name: trend-bot\n    unix_user: \"65534\"\n",
+    );
+    assert_ne!(principals, mapped);
+    fs::write(&path, mapped).unwrap();
+    lab.restart();
+    let outside = tempfile::tempdir().unwrap();
+    let open = |path: &Path| {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    open(outside.path());
+    let script = "import json, socket, struct, sys\n\
+        s = socket.socket(socket.AF_UNIX)\n\
+        s.connect(sys.argv[1])\n\
+        for name in sys.argv[2:]:\n    \
+            body = open(name, 'rb').read()\n    \
+            s.sendall(struct.pack('>I', len(body)) + body)\n    \
+            head = s.recv(4, socket.MSG_WAITALL)\n    \
+            if not head: print('closed'); break\n    \
+            got = json.loads(s.recv(struct.unpack('>I', head)[0], socket.MSG_WAITALL))\n    \
+            print((got['error'] or {}).get('code', got['status']))\n";
+    open(lab.path().parent().unwrap());
+    let sent = |uid: &str, files: &[(&str, Vec<u8>)]| {
+        let mut command = Command::new("setpriv");
+        let reuid = format!("--reuid={uid}");
+        command.args([&reuid, "--clear-groups", "python3", "-c", script]);
+        command.arg(lab.path());
+        for (name, bytes) in files {
+            let file = outside.path().join(name);
+            fs::write(&file, bytes).unwrap();
+            open(&file);
+            command.arg(file);
+        }
+        let done = command.output().unwrap();
+        String::from_utf8(done.stdout).unwrap()
+    };
+    let own = lab.query("u-1");
+    let price = r#"{"symbol":"BTC-USD"}"#;
+    let others = sign(&lab.scratch.owner, "owner", "u-2", "market.get", price);
+    assert_eq!(
+        sent("65534", &[("own", own), ("others", others)]),
+        "success\nWRONG_SPOOL\n"
+    );
+    // A user that the rules do not name is closed unread.
+    assert_eq!(sent("65533", &[("own", lab.query("u-3"))]), "");
+    let spools: Vec<String> = lab.decisions().into_iter().map(|line| line.spool).collect();
+    assert_eq!(
+        spools
+            .iter()
+            .filter(|spool| *spool == "socket-65534")
+            .count(),
+        2
+    );
+    // The gate's own user is served beside.
+    assert_eq!(lab.client().ask(&lab.query("u-4"))["status"], "success");
+    lab.end(Signal::TERM);
+    succeed(&home, &["audit", "verify"]);
+    succeed(&home, &["audit", "replay"]);
 }

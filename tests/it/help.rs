@@ -72,6 +72,10 @@ const NOT_RUN: &[(&str, &str)] = &[
     ),
     ("watch | jq", "ends when it is stopped: tests/it/cli.rs"),
     (
+        "/etc/spoolgate/keyring.key",
+        "is outside the copies: tests/it/keyring.rs",
+    ),
+    (
         "ssh-keygen -Y",
         "signs what the next line verifies: tests/it/proposals.rs",
     ),

@@ -53,6 +53,7 @@ mod help;
 mod home;
 mod hostile;
 mod interop;
+mod keyring;
 mod kit;
 mod ledger;
 mod ledger_damage;

@@ -186,7 +186,7 @@ fn decide_as_told(turn: Turn<'_>, request: &Prepared, untold: &Untold) -> Decide
                 sealing::conceal(&mut decision);
             }
             // Nothing is kept of a frame that was never complete, or of a file that stays.
-            let is_frame = request.origin == Origin::Socket && request.file_bytes.is_none();
+            let is_frame = request.origin.is_socket() && request.file_bytes.is_none();
             let is_nothing = is_frame || refusal.stays;
             decision.kept = Some(kept(&turn, request)).filter(|_| !is_nothing);
             refuse(&mut decision, refusal);

@@ -81,7 +81,10 @@ impl Standing {
         let Some(rule) = rules.principals.get(source) else {
             return Standing::Waits(None);
         };
-        if !request.origin.is_for(rule.spool.as_ref()) {
+        if !request
+            .origin
+            .is_for(rule.spool.as_ref(), rule.unix_user.as_ref())
+        {
             return Standing::Waits(None);
         }
         if rule.role == Role::Human {

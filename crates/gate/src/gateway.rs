@@ -210,15 +210,16 @@ impl Turn<'_> {
             };
         let window_ms = i64::from(*limits.burst_window_s).saturating_mul(1000);
         let signed_ms = envelope.timestamp.ms();
-        let burst = self
-            .state
-            .actions
-            .signed
-            .get(source)
-            .map_or(1, |signed| signed.densest(signed_ms, window_ms));
+        let actions = &self.state.actions;
+        let is_live = actions.is_live(envelope.timestamp, self.now);
+        let burst = actions.signed.get(source).map_or(1, |signed| {
+            let begun = || signed.densest_begun(self.now.ms(), window_ms);
+            let begun = is_live.then(begun).unwrap_or_default();
+            signed.densest(signed_ms, window_ms).max(begun)
+        });
         let most = limits.burst_max;
         let what = format!(
-            "more than {most} actions of `{source}` were signed within {} s",
+            "more than {most} actions of `{source}` were signed or began within {} s",
             limits.burst_window_s
         );
         flag(Anomaly::Burst, burst, *most, "actions", what);

@@ -11,7 +11,7 @@ use spoolgate_trading::class::{self, Class};
 use spoolgate_wire::code::Code;
 use spoolgate_wire::council::{CouncilRequest, SubmitVerdict};
 use spoolgate_wire::envelope::{Envelope, EnvelopeError};
-use spoolgate_wire::ids::Principal;
+use spoolgate_wire::ids::{Principal, UnixUser};
 use spoolgate_wire::orders::SubmitOrder;
 use spoolgate_wire::signing::{self, VerifyKey};
 use spoolgate_wire::time::Time;
@@ -25,18 +25,20 @@ pub enum Origin {
     Flat,
     /// `spool/in/<agent>/new`.
     Agent(Principal),
-    /// A frame of the socket; there is no file.
-    Socket,
+    /// A frame of the socket, which a process of this system user sent; `None` for the gate's own
+    /// user. There is no file.
+    Socket(Option<UnixUser>),
 }
 
 impl Origin {
-    /// `local`, `flat`, `agent-<name>` or `socket`.
+    /// `local`, `flat`, `agent-<name>`, `socket` or `socket-<user>`.
     pub fn label(&self) -> String {
         match self {
             Origin::Local => "local".to_owned(),
             Origin::Flat => "flat".to_owned(),
             Origin::Agent(name) => format!("agent-{name}"),
-            Origin::Socket => "socket".to_owned(),
+            Origin::Socket(None) => "socket".to_owned(),
+            Origin::Socket(Some(user)) => format!("socket-{user}"),
         }
     }
 
@@ -45,20 +47,30 @@ impl Origin {
         match label {
             "local" => Some(Origin::Local),
             "flat" => Some(Origin::Flat),
-            "socket" => Some(Origin::Socket),
-            other => Principal::parse(other.strip_prefix("agent-")?)
-                .ok()
-                .map(Origin::Agent),
+            "socket" => Some(Origin::Socket(None)),
+            other => match other.strip_prefix("socket-") {
+                Some(user) => Some(Origin::Socket(Some(UnixUser::parse(user).ok()?))),
+                None => Principal::parse(other.strip_prefix("agent-")?)
+                    .ok()
+                    .map(Origin::Agent),
+            },
         }
     }
 
-    /// Whether a principal whose own spool folder is `bound` may use this one.
-    pub fn is_for(&self, bound: Option<&Principal>) -> bool {
-        match (self, bound) {
-            (Origin::Local, _) | (Origin::Flat | Origin::Socket, None) => true,
+    /// Whether a principal may use this spool. It may have a spool folder of its own, and a system
+    /// user whose processes send its requests through the socket.
+    pub fn is_for(&self, own_spool: Option<&Principal>, own_user: Option<&UnixUser>) -> bool {
+        match (self, own_spool) {
+            (Origin::Socket(Some(user)), _) => own_user == Some(user),
+            (Origin::Local, _) | (Origin::Flat | Origin::Socket(None), None) => true,
             (Origin::Agent(used), Some(own)) => used == own,
-            (Origin::Flat | Origin::Socket, Some(_)) | (Origin::Agent(_), None) => false,
+            (Origin::Flat | Origin::Socket(None), Some(_)) | (Origin::Agent(_), None) => false,
         }
+    }
+
+    /// Whether the request came through the socket.
+    pub fn is_socket(&self) -> bool {
+        matches!(self, Origin::Socket(_))
     }
 
     /// Folder of the answers, below the spool. Answers on the socket are not files.
@@ -67,7 +79,7 @@ impl Origin {
             Origin::Local => "local/out".to_owned(),
             Origin::Flat => "out".to_owned(),
             Origin::Agent(name) => format!("out/{name}"),
-            Origin::Socket => "socket".to_owned(),
+            Origin::Socket(_) => self.label(),
         }
     }
 }

@@ -337,7 +337,7 @@ impl Outside {
             waited,
         } = begun;
         // A frame has no file to set aside: it waits in memory alone.
-        let claim = if claim.is_aside() || claim.origin == Origin::Socket {
+        let claim = if claim.is_aside() || claim.origin.is_socket() {
             claim
         } else {
             claim::set_aside(core.seams.disk.as_ref(), claim).map_err(in_work)?

@@ -262,7 +262,7 @@ impl Home {
     ) -> Result<Parts, HomeError> {
         Ok(Parts {
             rules: Arc::new(RuleFolder::of(root)),
-            keyring: SqliteKeyring::open(root, false)?,
+            keyring: SqliteKeyring::open_under_lock(root)?,
             store: Store::open(root, hold)?,
             lock,
         })

@@ -272,6 +272,7 @@ impl Home {
                 let hash = book.hash.clone();
                 self.core.rulebook = book;
                 self.open_agent_spools()?;
+                self.intake.serve_users(&self.core.rulebook);
                 self.outside.ask_again(&self.core)?;
                 events::rulebook_loaded(&hash, None, now)
             }

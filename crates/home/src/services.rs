@@ -36,7 +36,7 @@ impl Core {
             ))
         };
         secret
-            .map(|secret| Some(Credential(secret)))
+            .map(|mut secret| Some(Credential(std::mem::take(&mut *secret))))
             .ok_or_else(lost)
     }
 

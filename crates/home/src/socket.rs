@@ -9,23 +9,32 @@ use super::open::Home;
 use super::parts::Intake;
 use spoolgate_gate::prepare::{Delivery, Origin, Refusal};
 use spoolgate_gate::record::{Decision, Status};
+use spoolgate_host::doctor as machine;
 use spoolgate_host::socket::{Arrived, Fault, Socket};
 use spoolgate_host::spool::claim::Claimed;
 use spoolgate_host::spool::name::ClaimName;
+use spoolgate_rules::Rulebook;
 use spoolgate_wire::answer::Answer;
 use spoolgate_wire::code::Code;
 use spoolgate_wire::envelope::claimed_id;
+use spoolgate_wire::ids::UnixUser;
 
 /// Maximum bytes of frames per batch.
 const BATCH_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// The socket and the client connected to it.
+/// The socket and the clients connected to it.
 pub(super) struct Door {
     socket: Socket,
-    /// Number of the client that sent the last frame. There is one client at a time.
-    client: u64,
     /// Number of frames of all clients so far.
     frames: u64,
+    /// The newest client of each user; `None` is the gate's own user.
+    talks: BTreeMap<Option<UnixUser>, Talk>,
+}
+
+/// What is remembered of a client.
+#[derive(Default)]
+struct Talk {
+    client: u64,
     /// How many frames of this client wait for a later answer, by the place that lines name for it.
     asked: BTreeMap<String, u32>,
     /// The id that each frame names that is not answered yet, by the name of the frame. A client that
@@ -39,9 +48,16 @@ const UNKNOWN_ID: &str = "unknown";
 /// Returns whether the answer at this place, below the spool, is sent as a frame and not written as
 /// a file.
 pub(super) fn is_through_socket(place: &str) -> bool {
-    place
-        .split_once('/')
-        .is_some_and(|(folder, _)| folder == Origin::Socket.answer_dir())
+    user_of(place).is_some()
+}
+
+/// Returns whose clients get the answer at this place, below the spool. `None` if it is a file.
+fn user_of(place: &str) -> Option<Option<UnixUser>> {
+    let (folder, _) = place.split_once('/')?;
+    match Origin::from_label(folder)? {
+        Origin::Socket(user) => Some(user),
+        _ => None,
+    }
 }
 
 /// Returns the name of a frame in lines: the number of its client, then its own.
@@ -54,7 +70,7 @@ fn client_of(claim: &ClaimName) -> Option<u64> {
     let (client, _) = claim
         .file
         .split_once('-')
-        .filter(|_| claim.origin == Origin::Socket)?;
+        .filter(|_| claim.origin.is_socket())?;
     client.parse().ok()
 }
 
@@ -64,6 +80,23 @@ pub(super) fn clients_of(claims: &[(Begun, u64)]) -> BTreeMap<u64, u64> {
         .iter()
         .filter_map(|(begun, seq)| Some((*seq, client_of(&begun.claim)?)))
         .collect()
+}
+
+/// Returns the users that the rules name, by id. Of two names for one user the first one counts, and
+/// a name that this machine does not know counts for nobody.
+fn users_of(rules: &Rulebook) -> BTreeMap<u32, UnixUser> {
+    let mut users = BTreeMap::new();
+    for user in rules
+        .principals
+        .values()
+        .filter_map(|rule| rule.unix_user.as_ref())
+    {
+        let known = machine::user(user.as_str()).map(|known| known.uid);
+        if let Some(uid) = known.or_else(|| user.as_str().parse().ok()) {
+            users.entry(uid).or_insert_with(|| user.clone());
+        }
+    }
+    users
 }
 
 fn refusal_of(fault: &Fault) -> Refusal {
@@ -79,11 +112,10 @@ impl Home {
     pub fn listen_on(&mut self, socket: Socket) {
         self.intake.door = Some(Door {
             socket,
-            client: 0,
             frames: 0,
-            asked: BTreeMap::new(),
-            claimed: BTreeMap::new(),
+            talks: BTreeMap::new(),
         });
+        self.intake.serve_users(&self.core.rulebook);
     }
 
     /// Takes the frames that have arrived, at most this many, as claims.
@@ -93,29 +125,36 @@ impl Home {
             return Vec::new();
         };
         let mut claimed = Vec::new();
-        for Arrived { client, content } in door.socket.take(frames_max, BATCH_BYTES_MAX) {
-            if client != door.client {
-                door.client = client;
-                door.asked.clear();
-                door.claimed.clear();
+        for arrived in door.socket.take(frames_max, BATCH_BYTES_MAX) {
+            let Arrived {
+                client,
+                user,
+                content,
+            } = arrived;
+            let talk = door.talks.entry(user.clone()).or_default();
+            if client != talk.client {
+                *talk = Talk {
+                    client,
+                    ..Talk::default()
+                };
             }
             door.frames = door.frames.saturating_add(1);
             let file = name_of(client, door.frames);
             let content = content.map_err(|fault| refusal_of(&fault));
             let claimed_id = content.as_ref().ok().and_then(|bytes| claimed_id(bytes));
             if let Some(id) = claimed_id {
-                door.claimed.insert(file.clone(), id.to_owned());
+                talk.claimed.insert(file.clone(), id.to_owned());
             }
             let weight = content.as_ref().map_or(0, Vec::len);
             let shown = format!("frame {} of client {client}", door.frames);
             let claim = ClaimName {
                 attempt: 1,
                 batch,
-                origin: Origin::Socket,
+                origin: Origin::Socket(user.clone()),
                 file: file.clone(),
             };
             let delivery = Delivery {
-                origin: Origin::Socket,
+                origin: Origin::Socket(user),
                 file,
                 shown,
                 content,
@@ -148,7 +187,14 @@ impl Intake {
     ) {
         let Some(door) = &mut self.door else { return };
         let place = &decision.answer;
-        let claimed = door.claimed.remove(&decision.file);
+        let Some(talk) = user_of(place).and_then(|user| door.talks.get_mut(&user)) else {
+            return;
+        };
+        let claimed = talk.claimed.remove(&decision.file);
+        if client == Some(talk.client) && (answer.is_none() || decision.status == Status::Held) {
+            let waiting = talk.asked.entry(place.clone()).or_default();
+            *waiting = waiting.saturating_add(1);
+        }
         match (client, answer) {
             (Some(client), Some(answer)) if answer.request_id.is_empty() => {
                 let request_id = claimed.unwrap_or_else(|| UNKNOWN_ID.to_owned());
@@ -163,16 +209,20 @@ impl Intake {
             (None, Some(answer)) => door.answer_later(place, answer),
             (_, None) => {}
         }
-        if client == Some(door.client) && (answer.is_none() || decision.status == Status::Held) {
-            let waiting = door.asked.entry(place.clone()).or_default();
-            *waiting = waiting.saturating_add(1);
-        }
     }
 
     /// Sends an answer that comes later than its request, by the place that lines name for it.
     pub(super) fn answer_late_frame(&mut self, place: &str, answer: &Answer) {
         if let Some(door) = &mut self.door {
             door.answer_later(place, answer);
+        }
+    }
+
+    /// Serves clients of the users that the rules name. If the socket's mode cannot be set, they
+    /// cannot connect, and everybody else is served.
+    pub(super) fn serve_users(&self, rules: &Rulebook) {
+        if let Some(door) = &self.door {
+            let _ = door.socket.serve_users(users_of(rules));
         }
     }
 
@@ -191,7 +241,9 @@ impl Door {
     }
 
     fn answer_later(&mut self, place: &str, answer: &Answer) {
-        let waiting = self.asked.remove(place).unwrap_or(0);
-        (0..waiting).for_each(|_| self.send(self.client, answer));
+        let talk = user_of(place).and_then(|user| self.talks.get_mut(&user));
+        let Some(talk) = talk else { return };
+        let (client, waiting) = (talk.client, talk.asked.remove(place).unwrap_or(0));
+        (0..waiting).for_each(|_| self.send(client, answer));
     }
 }

@@ -1,5 +1,9 @@
-//! `state/keyring.db`: the gate's copies of secrets, in SQLite, mode 0600. The ledger records which
-//! keys are in force and whose they are; only this file has their bytes.
+//! `state/keyring.db`: the gate's copies of secrets, in SQLite, mode 0600, each encrypted for its
+//! row. The ledger records which keys are in force and whose they are; only this file has their
+//! bytes.
+
+mod key;
+mod upgrade;
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -8,11 +12,15 @@ use std::path::{Path, PathBuf};
 use ed25519_dalek::VerifyingKey;
 use rusqlite::{Connection, OptionalExtension, params};
 use sha2::{Digest, Sha256};
+use zeroize::{Zeroize, Zeroizing};
 
 use spoolgate_gate::prepare::Keyring;
 use spoolgate_wire::admin::Algorithm;
 use spoolgate_wire::ids::ServiceName;
 use spoolgate_wire::signing::{SignKey, VerifyKey, hex};
+
+pub use key::{KEY_FILE, key_file, name_key_file};
+use key::{Key, Place};
 
 /// Path of the keyring below the home.
 pub const KEYRING_FILE: &str = "state/keyring.db";
@@ -22,9 +30,11 @@ const LOG_KEYS: (&str, &str) = ("log", "seal");
 /// Row names of the keys that a rotation is about to bring into force.
 const PENDING_LOG_KEYS: (&str, &str) = ("next-log", "next-seal");
 
-/// Table of the services' secrets.
-const CREDENTIALS: &str = "CREATE TABLE IF NOT EXISTS credentials (credential_id TEXT PRIMARY \
-    KEY, service TEXT NOT NULL, secret TEXT NOT NULL) STRICT;";
+/// Version of the keyring, in SQLite's `user_version`. Version 1 held the secrets in clear and had
+/// no number, so its number is 0.
+const VERSION: u32 = 2;
+/// The row that tells whether a key is the right one.
+const CHECK: Place<'static> = ("check", "key", "");
 
 /// Why a keyring operation failed.
 #[derive(Debug, thiserror::Error)]
@@ -40,9 +50,29 @@ pub enum KeyringError {
     /// SQLite reports an error.
     #[error("keyring: {0}")]
     Database(#[from] rusqlite::Error),
-    /// A row does not hold a valid key.
+    /// A row does not hold a valid key, or holds what was encrypted for another row.
     #[error("keyring: key {0} is damaged")]
     Damaged(String),
+    /// The file with the key to the keyring cannot be used.
+    #[error("keyring key `{path}`: {what}")]
+    Key {
+        /// The path of the key file.
+        path: PathBuf,
+        /// What is wrong with it, and what to do.
+        what: String,
+    },
+    /// A gate that cannot read encrypted secrets runs over the home.
+    #[error(
+        "keyring `{0}` is not encrypted yet, and another process holds the home; stop the gate of \
+            the older version, then try again"
+    )]
+    Held(PathBuf),
+    /// The keyring was written by a newer version.
+    #[error("keyring `{0}` has version {1}, which this program does not know; use a newer one")]
+    Newer(PathBuf, u32),
+    /// The system has no random bytes.
+    #[error("keyring: the operating system gave no random bytes: {0}")]
+    NoRandomness(String),
     /// The log's own keys are missing.
     #[error(
         "keyring: the log's own keys are missing; they were made by `spoolgate init` and cannot be \
@@ -55,6 +85,8 @@ pub enum KeyringError {
 #[derive(Debug)]
 pub struct SqliteKeyring {
     database: Connection,
+    /// Decrypts the rows. `None` for a keyring of version 1, which is only read.
+    key: Option<Key>,
 }
 
 /// The secrets that the log is signed with.
@@ -64,6 +96,13 @@ pub struct LogKeys {
     pub log_seed: [u8; 32],
     /// Seed of the key that signs seals.
     pub seal_seed: [u8; 32],
+}
+
+impl Drop for LogKeys {
+    fn drop(&mut self) {
+        self.log_seed.zeroize();
+        self.seal_seed.zeroize();
+    }
 }
 
 impl std::fmt::Debug for LogKeys {
@@ -86,55 +125,55 @@ pub fn key_id(key: &VerifyKey) -> String {
     hex(&digest).chars().take(16).collect()
 }
 
-/// The label for secrets of a service until a line puts them in force. No service can have such a
+/// What follows the service of a secret until a line puts it in force. No service can have such a
 /// name.
+const ASKED_FOR: &str = " (asked for)";
+
+/// The label for secrets of a service until a line puts them in force.
 fn asked_for(service: &ServiceName) -> String {
-    format!("{service} (asked for)")
+    format!("{service}{ASKED_FOR}")
 }
 
 impl SqliteKeyring {
-    /// Opens the keyring of a home, and creates it if `create` is set.
+    /// Opens the keyring of a home, and creates it if `create` is set. A keyring of version 1 is
+    /// encrypted first, unless another process holds the home.
     ///
     /// # Errors
-    /// Returns [`KeyringError`], also if other users may read the file.
+    /// Returns [`KeyringError`], also if other users may read the file, or its key is missing or
+    /// another one.
     pub fn open(home: &Path, create: bool) -> Result<SqliteKeyring, KeyringError> {
         let path = home.join(KEYRING_FILE);
-        let fail = |source| KeyringError::File {
-            path: path.clone(),
-            source,
-        };
         if create {
             OpenOptions::new()
                 .create_new(true)
                 .write(true)
                 .mode(0o600)
                 .open(&path)
-                .map_err(fail)?;
+                .map_err(|source| KeyringError::File { path, source })?;
+            return SqliteKeyring::open_under_lock(home);
         }
-        let metadata = fs::symlink_metadata(&path).map_err(fail)?;
-        if !metadata.is_file() || metadata.permissions().mode() & 0o077 != 0 {
-            let what = "must be a file that only its owner may read; run chmod 600 on it";
-            return Err(fail(std::io::Error::new(
-                std::io::ErrorKind::PermissionDenied,
-                what,
-            )));
+        let mut database = connect(&path)?;
+        if version(&path, &database)? < VERSION {
+            upgrade::alone(home, &mut database)?;
         }
-        let database = Connection::open(&path)?;
-        database.busy_timeout(std::time::Duration::from_secs(5))?;
-        // Sync in full, and the folder after each commit: a key that an answer mentions must
-        // survive a power cut.
-        database.pragma_update(None, "synchronous", "EXTRA")?;
-        // The sandbox of `spoolgate watch` has no folder for temporary files.
-        database.pragma_update(None, "temp_store", "MEMORY")?;
-        let keyring = SqliteKeyring { database };
-        if create {
-            keyring.make_tables()?;
+        unlocked(home, database)
+    }
+
+    /// Like [`SqliteKeyring::open`], for a process that holds the home.
+    ///
+    /// # Errors
+    /// As [`SqliteKeyring::open`].
+    pub fn open_under_lock(home: &Path) -> Result<SqliteKeyring, KeyringError> {
+        let path = home.join(KEYRING_FILE);
+        let mut database = connect(&path)?;
+        if version(&path, &database)? < VERSION {
+            upgrade::encrypt(home, &mut database)?;
         }
-        Ok(keyring)
+        unlocked(home, database)
     }
 
     /// Opens the keyring of a home read-only: creates nothing, and rolls nothing back that another
-    /// process is writing.
+    /// process is writing. A keyring of version 1 is read as it is.
     ///
     /// # Errors
     /// Returns [`KeyringError`] if the file cannot be opened.
@@ -147,9 +186,14 @@ impl SqliteKeyring {
         fs::File::open(&path).map_err(fail)?;
         let flags =
             rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        Ok(SqliteKeyring {
-            database: Connection::open_with_flags(&path, flags)?,
-        })
+        let database = Connection::open_with_flags(&path, flags)?;
+        if version(&path, &database)? < VERSION {
+            return Ok(SqliteKeyring {
+                database,
+                key: None,
+            });
+        }
+        unlocked(home, database)
     }
 
     /// Creates a keyring in memory.
@@ -157,19 +201,43 @@ impl SqliteKeyring {
     /// # Errors
     /// Returns [`KeyringError::Database`].
     pub fn in_memory() -> Result<SqliteKeyring, KeyringError> {
-        let keyring = SqliteKeyring {
-            database: Connection::open_in_memory()?,
-        };
-        keyring.make_tables()?;
-        Ok(keyring)
+        let database = Connection::open_in_memory()?;
+        let key = Key::random()?;
+        upgrade::make_tables(&database, &key)?;
+        Ok(SqliteKeyring {
+            database,
+            key: Some(key),
+        })
     }
 
-    fn make_tables(&self) -> Result<(), KeyringError> {
-        Ok(self.database.execute_batch(
-            "CREATE TABLE keys (key_id TEXT PRIMARY KEY, algorithm TEXT NOT NULL, material BLOB \
-                NOT NULL) STRICT;
-             CREATE TABLE log_keys (name TEXT PRIMARY KEY, seed BLOB NOT NULL) STRICT;",
-        )?)
+    /// Encrypts all secrets with the key in the file `to`, which is made if it does not exist, and
+    /// removes the key in the home. The caller holds the home. After a crash at any point, one of
+    /// the two keys opens the keyring, and a second call with the same file completes the first.
+    ///
+    /// # Errors
+    /// Returns [`KeyringError`], also if `to` is the present key.
+    pub fn reseal(home: &Path, to: &Path) -> Result<(), KeyringError> {
+        upgrade::reseal(home, to)
+    }
+
+    fn seal(&self, place: Place<'_>, clear: &[u8]) -> Result<Vec<u8>, KeyringError> {
+        self.key
+            .as_ref()
+            .ok_or_else(|| KeyringError::Damaged(place.1.to_owned()))?
+            .seal(place, clear)
+    }
+
+    fn unseal(
+        &self,
+        place: Place<'_>,
+        stored: Vec<u8>,
+    ) -> Result<Zeroizing<Vec<u8>>, KeyringError> {
+        match &self.key {
+            Some(key) => key
+                .open(place, &stored)
+                .ok_or_else(|| KeyringError::Damaged(place.1.to_owned())),
+            None => Ok(Zeroizing::new(stored)),
+        }
     }
 
     /// Stores what verifies a principal's signatures: the secret of a shared key, or the public
@@ -183,9 +251,10 @@ impl SqliteKeyring {
             VerifyKey::Hmac(secret) => ("hmac-sha256", *secret),
             VerifyKey::Ed25519(public) => ("ed25519", public.to_bytes()),
         };
+        let material = self.seal(("keys", &key_id, algorithm), &Zeroizing::new(material)[..])?;
         self.database.execute(
             "INSERT OR IGNORE INTO keys (key_id, algorithm, material) VALUES (?1, ?2, ?3)",
-            params![key_id, algorithm, material.as_slice()],
+            params![key_id, algorithm, material],
         )?;
         Ok(key_id)
     }
@@ -207,7 +276,8 @@ impl SqliteKeyring {
             return Ok(None);
         };
         let damaged = || KeyringError::Damaged(key_id.to_owned());
-        let material: [u8; 32] = material.try_into().map_err(|_| damaged())?;
+        let material = self.unseal(("keys", key_id, &algorithm), material)?;
+        let material: [u8; 32] = material.as_slice().try_into().map_err(|_| damaged())?;
         match algorithm.as_str() {
             "hmac-sha256" => Ok(Some((Algorithm::HmacSha256, VerifyKey::Hmac(material)))),
             "ed25519" => {
@@ -244,8 +314,7 @@ impl SqliteKeyring {
         id: &str,
         secret: &str,
     ) -> Result<(), KeyringError> {
-        // Homes from versions without outgoing actions do not have this table.
-        self.database.execute_batch(CREDENTIALS)?;
+        let secret = self.seal(("credentials", id, service.as_str()), secret.as_bytes())?;
         let sql = "INSERT INTO credentials (credential_id, service, secret) VALUES (?1, ?2, ?3)";
         Ok(self
             .database
@@ -261,19 +330,24 @@ impl SqliteKeyring {
         &self,
         service: &ServiceName,
         id: &str,
-    ) -> Result<Option<String>, KeyringError> {
-        if !self.has_credentials()? {
-            return Ok(None);
-        }
+    ) -> Result<Option<Zeroizing<String>>, KeyringError> {
         let sql = "SELECT secret FROM credentials WHERE service IN (?1, ?3) AND credential_id = ?2";
-        Ok(self
+        let bound = params![service.as_str(), id, asked_for(service)];
+        let sealed: Option<Vec<u8>> = self
             .database
-            .query_row(
-                sql,
-                params![service.as_str(), id, asked_for(service)],
-                |row| row.get(0),
-            )
-            .optional()?)
+            .query_row(sql, bound, |row| row.get(0))
+            .optional()?;
+        let Some(sealed) = sealed else {
+            return Ok(None);
+        };
+        let mut clear = self.unseal(("credentials", id, service.as_str()), sealed)?;
+        match String::from_utf8(std::mem::take(&mut *clear)) {
+            Ok(secret) => Ok(Some(Zeroizing::new(secret))),
+            Err(error) => {
+                error.into_bytes().zeroize();
+                Err(KeyringError::Damaged(id.to_owned()))
+            }
+        }
     }
 
     /// Wipes every secret of a service except this one. Wipes secrets that are not decided yet only
@@ -287,9 +361,6 @@ impl SqliteKeyring {
         id: Option<&str>,
         and_asked_for: bool,
     ) -> Result<(), KeyringError> {
-        if !self.has_credentials()? {
-            return Ok(());
-        }
         self.database.pragma_update(None, "secure_delete", "ON")?;
         let sql = "UPDATE credentials SET service = ?1 WHERE service = ?3 AND credential_id = ?2";
         self.database
@@ -312,24 +383,21 @@ impl SqliteKeyring {
             .map(drop)?)
     }
 
-    fn has_credentials(&self) -> Result<bool, KeyringError> {
-        let sql = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = \
-            'credentials')";
-        Ok(self.database.query_row(sql, [], |row| row.get(0))?)
-    }
-
     /// Stores the log's own keys.
     ///
     /// # Errors
     /// Returns [`KeyringError::Database`].
     pub fn insert_log_keys(&self, keys: &LogKeys) -> Result<(), KeyringError> {
-        for (name, seed) in [("log", keys.log_seed), ("seal", keys.seal_seed)] {
-            self.database.execute(
-                "INSERT INTO log_keys (name, seed) VALUES (?1, ?2)",
-                params![name, seed.as_slice()],
-            )?;
-        }
-        Ok(())
+        self.put_log_keys(LOG_KEYS, keys)
+    }
+
+    /// Stores a pair of log keys under these names, in place of those there.
+    fn put_log_keys(&self, (log, seal): (&str, &str), keys: &LogKeys) -> Result<(), KeyringError> {
+        let log_seed = self.seal(("log_keys", log, ""), &keys.log_seed)?;
+        let seal_seed = self.seal(("log_keys", seal, ""), &keys.seal_seed)?;
+        let sql = "INSERT OR REPLACE INTO log_keys (name, seed) VALUES (?1, ?2), (?3, ?4)";
+        let bound = params![log, log_seed, seal, seal_seed];
+        Ok(self.database.execute(sql, bound).map(drop)?)
     }
 
     /// The log's own keys.
@@ -350,19 +418,25 @@ impl SqliteKeyring {
         self.log_keys_named(PENDING_LOG_KEYS)
     }
 
-    fn log_keys_named(&self, (log, seal): (&str, &str)) -> Result<Option<LogKeys>, KeyringError> {
+    fn log_keys_named(&self, names: (&str, &str)) -> Result<Option<LogKeys>, KeyringError> {
         let sql = "SELECT (SELECT seed FROM log_keys WHERE name = ?1), (SELECT seed FROM log_keys \
             WHERE name = ?2)";
-        let (log, seal): (Option<Vec<u8>>, Option<Vec<u8>>) =
-            self.database
-                .query_row(sql, [log, seal], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let seed = |bytes: Option<Vec<u8>>| bytes.and_then(|bytes| bytes.try_into().ok());
-        Ok(seed(log)
-            .zip(seed(seal))
-            .map(|(log_seed, seal_seed)| LogKeys {
-                log_seed,
-                seal_seed,
-            }))
+        let stored: (Option<Vec<u8>>, Option<Vec<u8>>) =
+            self.database.query_row(sql, [names.0, names.1], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })?;
+        let (Some(log), Some(seal)) = stored else {
+            return Ok(None);
+        };
+        let seed = |name: &str, stored| {
+            let clear = self.unseal(("log_keys", name, ""), stored)?;
+            let seed: Result<[u8; 32], _> = clear.as_slice().try_into();
+            seed.map_err(|_| KeyringError::Damaged(name.to_owned()))
+        };
+        Ok(Some(LogKeys {
+            log_seed: seed(names.0, log)?,
+            seal_seed: seed(names.1, seal)?,
+        }))
     }
 
     /// Stores the keys that a rotation is about to bring into force, durably. Replaces earlier
@@ -371,19 +445,7 @@ impl SqliteKeyring {
     /// # Errors
     /// Returns [`KeyringError::Database`].
     pub fn set_pending_log_keys(&self, keys: &LogKeys) -> Result<(), KeyringError> {
-        let (log, seal) = PENDING_LOG_KEYS;
-        Ok(self
-            .database
-            .execute(
-                "INSERT OR REPLACE INTO log_keys (name, seed) VALUES (?1, ?2), (?3, ?4)",
-                params![
-                    log,
-                    keys.log_seed.as_slice(),
-                    seal,
-                    keys.seal_seed.as_slice()
-                ],
-            )
-            .map(drop)?)
+        self.put_log_keys(PENDING_LOG_KEYS, keys)
     }
 
     /// Makes the pending keys the log's own keys. Overwrites the bytes of the old ones in the file.
@@ -391,14 +453,14 @@ impl SqliteKeyring {
     /// # Errors
     /// Returns [`KeyringError::Database`].
     pub fn promote_pending_log_keys(&self) -> Result<(), KeyringError> {
-        Ok(self.database.execute_batch(
-            "PRAGMA secure_delete = ON;
-             BEGIN;
-             UPDATE log_keys SET seed = zeroblob(32) WHERE name IN ('log', 'seal');
-             DELETE FROM log_keys WHERE name IN ('log', 'seal');
-             UPDATE log_keys SET name = substr(name, 6) WHERE name IN ('next-log', 'next-seal');
-             COMMIT;",
-        )?)
+        let Some(keys) = self.pending_log_keys()? else {
+            return Ok(());
+        };
+        self.database.pragma_update(None, "secure_delete", "ON")?;
+        let within = self.database.unchecked_transaction()?;
+        self.put_log_keys(LOG_KEYS, &keys)?;
+        self.drop_pending_log_keys()?;
+        Ok(within.commit()?)
     }
 
     /// Deletes the keys of a rotation that did not take place.
@@ -412,6 +474,67 @@ impl SqliteKeyring {
             .execute("DELETE FROM log_keys WHERE name IN (?1, ?2)", [log, seal])
             .map(drop)?)
     }
+}
+
+/// Opens the database of a keyring.
+fn connect(path: &Path) -> Result<Connection, KeyringError> {
+    let fail = |source| KeyringError::File {
+        path: path.to_owned(),
+        source,
+    };
+    let metadata = fs::symlink_metadata(path).map_err(fail)?;
+    if !metadata.is_file() || metadata.permissions().mode() & 0o077 != 0 {
+        let what = "must be a file that only its owner may read; run chmod 600 on it";
+        return Err(fail(std::io::Error::new(
+            std::io::ErrorKind::PermissionDenied,
+            what,
+        )));
+    }
+    let database = Connection::open(path)?;
+    database.busy_timeout(std::time::Duration::from_secs(5))?;
+    // Sync in full, and the folder after each commit: a key that an answer mentions must survive a
+    // power cut.
+    database.pragma_update(None, "synchronous", "EXTRA")?;
+    // The sandbox of `spoolgate watch` has no folder for temporary files.
+    database.pragma_update(None, "temp_store", "MEMORY")?;
+    Ok(database)
+}
+
+/// Returns the version of a keyring.
+fn version(path: &Path, database: &Connection) -> Result<u32, KeyringError> {
+    let found = database.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if found > VERSION {
+        return Err(KeyringError::Newer(path.to_owned(), found));
+    }
+    Ok(found)
+}
+
+/// Returns the keyring with its key.
+fn unlocked(home: &Path, database: Connection) -> Result<SqliteKeyring, KeyringError> {
+    let path = key_file(home);
+    let keyring = home.join(KEYRING_FILE);
+    let fail = |what| KeyringError::Key {
+        path: path.clone(),
+        what,
+    };
+    let Some(key) = Key::read(&path)? else {
+        let keyring = keyring.display();
+        return Err(fail(format!(
+            "is missing, and without it the secrets in `{keyring}` cannot be read; restore it from \
+                a copy, or name it with --keyring-key"
+        )));
+    };
+    if !upgrade::is_key_of(&database, &key)? {
+        let keyring = keyring.display();
+        return Err(fail(format!(
+            "is not the key that `{keyring}` is encrypted with; name that one with --keyring-key, \
+                or restore it from a copy"
+        )));
+    }
+    Ok(SqliteKeyring {
+        database,
+        key: Some(key),
+    })
 }
 
 /// A keyring that reads each key once per process. The ledger decides which keys are in force.
@@ -474,3 +597,6 @@ impl Keyring for CachedKeyring {
         Some(key)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,14 +1,15 @@
 //! The Unix socket of `spoolgate watch --socket`: requests come in as frames and answers go out as
-//! frames. It serves one client at a time, and only clients that run as the gate's own user.
+//! frames. It serves one client of each user at a time: of the gate's own user, and of the users that
+//! the rules name.
 //!
-//! One thread polls the listener, the client, and a counter by which the gate signals that it took
+//! One thread polls the listener, the clients, and a counter by which the gate signals that it took
 //! or answered a frame. Nothing here decides anything or can hold up the gate: the amounts of
 //! waiting and unsent data are limited, and a client that exceeds a limit is disconnected.
 
 mod place;
 mod turn;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ use spoolgate_wire::frames;
 pub use spoolgate_wire::frames::{Fault, FrameReader};
 
 use spoolgate_wire::envelope::REQUEST_BYTES_MAX;
+use spoolgate_wire::ids::UnixUser;
 
 /// Why the socket cannot be created.
 #[derive(Debug, thiserror::Error)]
@@ -71,7 +73,8 @@ pub struct Limits {
     /// Maximum time from the first byte of a frame to its last, in milliseconds. There is no limit
     /// between two frames.
     pub partial_frame_ms_max: u64,
-    /// Number of waiting frames at which reading stops until some are taken.
+    /// Number of waiting frames at which reading stops until some are taken. Users share it equally,
+    /// like the next number.
     pub waiting_frames_max: usize,
     /// Number of waiting bytes at which reading stops until some are taken. The frame that reaches
     /// the limit is kept.
@@ -81,6 +84,9 @@ pub struct Limits {
     /// Maximum time in which the client must read an answer, once the earlier ones are read, in
     /// milliseconds.
     pub write_ms_max: u64,
+    /// Time after which a client that sent nothing and is owed nothing gives way to another one of
+    /// the same user, if the rules name users, in milliseconds.
+    pub silent_ms: u64,
 }
 
 impl Default for Limits {
@@ -92,6 +98,7 @@ impl Default for Limits {
             waiting_bytes_max: 32 << 20,
             unsent_bytes_max: 32 << 20,
             write_ms_max: 10_000,
+            silent_ms: 60_000,
         }
     }
 }
@@ -101,14 +108,15 @@ impl Default for Limits {
 pub struct Arrived {
     /// Number of the client; clients are numbered from 1 in the order in which they connect.
     pub client: u64,
+    /// Its user as the rules name it, or `None` for the gate's own user.
+    pub user: Option<UnixUser>,
     /// The content of the frame.
     pub content: Result<Vec<u8>, Fault>,
 }
 
-/// What the thread and the gate share about the connected client.
-#[derive(Debug)]
+/// What the thread and the gate share about a connected client.
+#[derive(Debug, Default)]
 struct Line {
-    client: u64,
     /// Number of complete frames that were read; the gate owes an answer to each.
     owed: u64,
     answered: u64,
@@ -126,9 +134,30 @@ struct Line {
 #[derive(Debug, Default)]
 struct Shared {
     waiting: VecDeque<Arrived>,
-    waiting_bytes: usize,
-    line: Option<Line>,
+    /// The connected clients, by number.
+    lines: BTreeMap<u64, Line>,
+    /// The users besides the gate's own whose clients are served.
+    users: BTreeMap<u32, UnixUser>,
     stop: bool,
+}
+
+impl Shared {
+    /// Whether as much waits of a user as may.
+    fn is_full(&self, user: Option<&UnixUser>, limits: &Limits) -> bool {
+        let users = self.users.len().saturating_add(1);
+        let share = |most: usize| most.checked_div(users).unwrap_or(most).max(1);
+        let own = self
+            .waiting
+            .iter()
+            .filter(|arrived| arrived.user.as_ref() == user);
+        let (frames, bytes) = own.fold((0_usize, 0_usize), |(frames, bytes), arrived| {
+            (
+                frames.saturating_add(1),
+                bytes.saturating_add(size(arrived)),
+            )
+        });
+        frames >= share(limits.waiting_frames_max) || bytes >= share(limits.waiting_bytes_max)
+    }
 }
 
 #[derive(Debug)]
@@ -149,7 +178,7 @@ impl Desk {
     }
 }
 
-/// A socket through which one client at a time sends requests. When dropped, it keeps sending for a
+/// A socket through which one client of each user at a time sends requests. When dropped, it keeps sending for a
 /// moment, then closes and removes the socket.
 #[derive(Debug)]
 pub struct Socket {
@@ -159,7 +188,7 @@ pub struct Socket {
     thread: Option<JoinHandle<()>>,
     // Declared before the listener, so that the path goes first: a client that connects meanwhile
     // finds no socket instead of one that does not answer.
-    _place: place::Place,
+    place: place::Place,
     listener: OwnedFd,
 }
 
@@ -186,8 +215,28 @@ impl Socket {
             path: path.to_owned(),
             desk,
             thread: None,
-            _place: place,
+            place,
             listener,
+        })
+    }
+
+    /// Serves clients of these users too, by user id, and no longer those of other users. With any,
+    /// every user can connect, and connections of others are closed unread.
+    ///
+    /// # Errors
+    /// Returns [`SocketError::Io`] if the mode of the socket cannot be set.
+    pub fn serve_users(&self, users: BTreeMap<u32, UnixUser>) -> Result<(), SocketError> {
+        let mut shared = self.desk.shared();
+        if shared.users == users {
+            return Ok(());
+        }
+        let mode = if users.is_empty() { 0o600 } else { 0o666 };
+        shared.users = users;
+        drop(shared);
+        self.desk.ring();
+        self.place.set_mode(mode).map_err(|source| SocketError::Io {
+            path: self.path.clone(),
+            source,
         })
     }
 
@@ -230,15 +279,10 @@ impl Socket {
                 break;
             }
             bytes = bytes.saturating_add(more);
-            shared.waiting_bytes = shared.waiting_bytes.saturating_sub(more);
             let Some(next) = shared.waiting.pop_front() else {
                 break;
             };
-            if let Some(line) = shared
-                .line
-                .as_mut()
-                .filter(|line| line.client == next.client)
-            {
+            if let Some(line) = shared.lines.get_mut(&next.client) {
                 line.fault_taken |= next.content.is_err();
             }
             taken.push(next);
@@ -263,10 +307,7 @@ impl Socket {
             return false;
         };
         let mut shared = self.desk.shared();
-        let current = shared
-            .line
-            .as_mut()
-            .filter(|line| line.client == client && !line.over);
+        let current = shared.lines.get_mut(&client).filter(|line| !line.over);
         let Some(line) = current else { return false };
         let unsent_bytes = line.unsent_bytes.saturating_add(frame.len());
         let fits = unsent_bytes <= self.limits.unsent_bytes_max;

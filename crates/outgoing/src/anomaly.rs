@@ -1,5 +1,6 @@
 //! Anomalies. Bursts are measured by the times at which requests were signed, so that working off a
-//! backlog does not count as a burst.
+//! backlog does not count as a burst, and by the times at which actions began, except for the
+//! backlog: a sender chooses the times that it signs.
 
 use std::collections::VecDeque;
 
@@ -31,50 +32,65 @@ impl Anomaly {
     }
 }
 
-/// Signing times of the actions that one principal has begun, in milliseconds, in the order in
-/// which the actions began.
+/// Times of the actions that one principal has begun, in milliseconds, in the order in which the
+/// actions began.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Signed {
+    /// When they were signed.
     times: VecDeque<i64>,
     /// When the newest began.
     begun: i64,
+    /// When those began that were signed while the gate ran.
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    live: VecDeque<i64>,
 }
 
 impl Signed {
-    /// Records an action that was signed at `signed_ms` and begins at `begun_ms`.
-    pub fn note(&mut self, signed_ms: i64, begun_ms: i64) {
+    /// Records an action that was signed at `signed_ms` and begins at `begun_ms`. `is_live` says
+    /// whether it was signed while the gate ran.
+    pub fn note(&mut self, signed_ms: i64, begun_ms: i64, is_live: bool) {
         if begun_ms < self.begun {
             // The clock was set back, and a person has accepted it.
             self.times.clear();
+            self.live.clear();
         }
         self.begun = begun_ms;
         self.times.push_back(signed_ms);
-        if self.times.len() > KEPT_MAX {
-            self.times.pop_front();
+        if is_live {
+            self.live.push_back(begun_ms);
+        }
+        for times in [&mut self.times, &mut self.live] {
+            if times.len() > KEPT_MAX {
+                times.pop_front();
+            }
         }
     }
 
-    /// Returns the largest number of actions in any window of this length that contains `ms`,
-    /// counting one more action at `ms`. Two actions that are a whole window apart do not
-    /// share a window.
+    /// Returns the largest number of actions that were signed in any window of this length that
+    /// contains `ms`, counting one more action at `ms`. Two actions that are a whole window apart
+    /// do not share a window.
     pub fn densest(&self, ms: i64, window_ms: i64) -> u32 {
-        let is_near = |other: &i64| ms.saturating_sub(*other).saturating_abs() < window_ms;
-        let mut near: Vec<i64> = self
-            .times
-            .iter()
-            .copied()
-            .filter(is_near)
-            .chain([ms])
-            .collect();
-        near.sort_unstable();
-        let before = |end: i64| near.partition_point(|other| *other < end);
-        let starts = near.iter().copied().filter(|start| *start <= ms);
-        let most = starts
-            .map(|start| before(start.saturating_add(window_ms)).saturating_sub(before(start)))
-            .max();
-        u32::try_from(most.unwrap_or(1)).unwrap_or(u32::MAX)
+        densest(&self.times, ms, window_ms)
     }
+
+    /// Like [`Signed::densest`], for the actions that were signed while the gate ran, by the times
+    /// at which they began.
+    pub fn densest_begun(&self, ms: i64, window_ms: i64) -> u32 {
+        densest(&self.live, ms, window_ms)
+    }
+}
+
+fn densest(times: &VecDeque<i64>, ms: i64, window_ms: i64) -> u32 {
+    let is_near = |other: &i64| ms.saturating_sub(*other).saturating_abs() < window_ms;
+    let mut near: Vec<i64> = times.iter().copied().filter(is_near).chain([ms]).collect();
+    near.sort_unstable();
+    let before = |end: i64| near.partition_point(|other| *other < end);
+    let starts = near.iter().copied().filter(|start| *start <= ms);
+    let most = starts
+        .map(|start| before(start.saturating_add(window_ms)).saturating_sub(before(start)))
+        .max();
+    u32::try_from(most.unwrap_or(1)).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -83,7 +99,7 @@ mod tests {
 
     fn signed(times: &[i64]) -> Signed {
         let mut signed = Signed::default();
-        times.iter().for_each(|ms| signed.note(*ms, 0));
+        times.iter().for_each(|ms| signed.note(*ms, 0, false));
         signed
     }
 
@@ -144,10 +160,13 @@ mod tests {
     #[test]
     fn memory_is_bounded_and_new_times_are_kept() {
         let mut signed = Signed::default();
-        (0..5000).for_each(|n| signed.note(n * 1000, n));
-        assert_eq!(signed.times.len(), KEPT_MAX);
+        (0..5000).for_each(|n| signed.note(n * 1000, n, true));
+        assert_eq!(
+            (signed.times.len(), signed.live.len()),
+            (KEPT_MAX, KEPT_MAX)
+        );
         // New times are kept, even if they are old.
-        (0..11).for_each(|_| signed.note(3, 5000));
+        (0..11).for_each(|_| signed.note(3, 5000, true));
         assert_eq!(
             (signed.times.len(), signed.densest(3, 5000)),
             (KEPT_MAX, 12)
@@ -157,8 +176,21 @@ mod tests {
     #[test]
     fn after_the_clock_was_set_back_it_counts_anew() {
         let mut signed = Signed::default();
-        (0..9).for_each(|_| signed.note(10_000, 10_000));
-        signed.note(10_000, 9_999);
+        (0..9).for_each(|_| signed.note(10_000, 10_000, true));
+        signed.note(10_000, 9_999, true);
         assert_eq!(signed.densest(10_000, 5000), 2);
+        assert_eq!(signed.densest_begun(10_000, 5000), 2);
+    }
+
+    #[test]
+    fn only_what_was_signed_while_the_gate_ran_counts_by_when_it_began() {
+        let mut signed = Signed::default();
+        (0..9).for_each(|n| signed.note(n * 100_000, 1000 + n, false));
+        assert_eq!(signed.densest_begun(2000, 5000), 1);
+        (0..9).for_each(|n| signed.note(n * 100_000, 2000 + n, true));
+        for (now, expect) in [(2008, 10), (6999, 10), (7000, 9), (7008, 1)] {
+            assert_eq!(signed.densest_begun(now, 5000), expect, "{now}");
+            assert_eq!(signed.densest(50_000, 5000), 1);
+        }
     }
 }

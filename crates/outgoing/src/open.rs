@@ -15,6 +15,8 @@ pub const ALSO_MAX: usize = 64;
 /// Most services that are remembered as destinations. If one was forgotten, its next use counts as
 /// its first one again.
 const DESTINATIONS_MAX: usize = 4096;
+/// The semantics from which on actions also count as a burst by the times at which they begin.
+pub const STARTS_COUNT_FROM: u32 = 4;
 /// Most bytes of payloads of open actions, which are in memory.
 pub const OPEN_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
@@ -128,6 +130,10 @@ pub struct ActionsState {
     pub signed: BTreeMap<Principal, Signed>,
     /// Destinations of earlier actions, by service.
     pub destinations: BTreeMap<ServiceName, Destination>,
+    /// When the newest gate started; `None` if its line is of semantics below
+    /// [`STARTS_COUNT_FROM`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
 }
 
 /// Returns the second that a time is in.
@@ -203,6 +209,13 @@ impl ActionsState {
         }
     }
 
+    /// Returns whether a request was signed while the newest gate ran. If the clock was set back
+    /// since the gate started, that cannot be told, and counts as yes.
+    pub fn is_live(&self, signed_at: Time, now: Time) -> bool {
+        self.started_at
+            .is_some_and(|start| signed_at >= start || now < start)
+    }
+
     /// Applies a change.
     pub fn apply(&mut self, change: &Change) {
         match change {
@@ -215,8 +228,9 @@ impl ActionsState {
                     .or_default()
                     .count(second);
                 self.all.count(second);
+                let is_live = self.is_live(action.signed_at, action.begun_at);
                 let signed = self.signed.entry(action.source.clone()).or_default();
-                signed.note(action.signed_at.ms(), action.begun_at.ms());
+                signed.note(action.signed_at.ms(), action.begun_at.ms(), is_live);
                 self.open.insert(action.id, action.as_ref().clone());
             }
             Change::FirstUse {

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::admission::Grant;
 use super::bounds::AtLeast;
 use super::yaml;
-use spoolgate_wire::ids::{ConcernId, Principal, StrategyName};
+use spoolgate_wire::ids::{ConcernId, Principal, StrategyName, UnixUser};
 
 spoolgate_wire::named! {
     /// The role of a principal; the action table says what each role may send.
@@ -39,6 +39,10 @@ pub struct PrincipalRule {
     /// Name of its own spool directory below `spool/in`; if absent, it uses the flat spool.
     #[serde(default)]
     pub spool: Option<Principal>,
+    /// The system user, by name or number, whose processes may send its requests through the
+    /// socket; if absent, only those of the gate's own user may.
+    #[serde(default)]
+    pub unix_user: Option<UnixUser>,
     /// Its own bound on the age of requests, seconds; if absent, the bound of safety.yaml.
     #[serde(default)]
     pub request_age_max_s: Option<AtLeast<1>>,

@@ -26,6 +26,8 @@ use spoolgate_wire::ids::{ConcernId, Principal, ServiceName, StrategyName, Symbo
 
 /// Longest message of a [`RulebookError`], characters.
 const MESSAGE_CHARS_MAX: usize = 500;
+/// Most system users whose processes may use the socket, besides the gate's own.
+const UNIX_USERS_MAX: usize = 16;
 
 /// A fault in a rule file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -464,6 +466,11 @@ fn read_principals(
                 format!("principal `{name}` appears twice"),
             ));
         }
+    }
+    let users = by_name.values().filter_map(|rule| rule.unix_user.as_ref());
+    if users.collect::<BTreeSet<_>>().len() > UNIX_USERS_MAX {
+        let fault = format!("more than {UNIX_USERS_MAX} different values of `unix_user`");
+        return Err(RulebookError::new(path, None, fault));
     }
     Ok(by_name)
 }

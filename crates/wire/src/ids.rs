@@ -78,6 +78,12 @@ names! {
         |t| starts_alphanumeric(t) && t.len() <= 64
             && t.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-'
                 || b == b'_');
+    /// A user of the operating system, by name or number.
+    UnixUser, "system user", "1 to 32 of letters, digits and `._-`, starting with a letter, a digit \
+        or `_`",
+        r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,31}$",
+        |t| t.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_') && t.len() <= 32
+            && t.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
     /// A service of the allowlist.
     ServiceName, "service", "1 to 64 of a-z, 0-9, `.`, `_` and `-`, starting with a letter or \
         digit",

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 116] = [
+const COMMANDS: [&str; 117] = [
     "",
     "actions",
     "actions open",
@@ -24,6 +24,7 @@ const COMMANDS: [&str; 116] = [
     "keys list",
     "keys rotate",
     "keys revoke",
+    "keys reseal",
     "services",
     "services add",
     "services remove",

@@ -8,8 +8,9 @@ use crate::kit::gateway_home::{
 };
 use serde_json::{Value, json};
 use spoolgate_gate::approvals::Hold;
-use spoolgate_gate::record::Status;
+use spoolgate_gate::record::{EventKind, Status};
 use spoolgate_home::Home;
+use spoolgate_host::clock::Clock as _;
 use spoolgate_rules::gateway::ACTIONS;
 use spoolgate_wire::answer::{Answer, AnswerStatus};
 use spoolgate_wire::checks::CheckRow;
@@ -141,7 +142,7 @@ fn a_burst_is_more_than_ten_within_five_seconds_by_the_times_that_were_signed() 
             assert_eq!(burst.value.unwrap().to_string(), "11");
             assert_eq!(
                 burst.reason.unwrap(),
-                "more than 10 actions of `core` were signed within 5 s"
+                "more than 10 actions of `core` were signed or began within 5 s"
             );
         }
     }
@@ -155,6 +156,77 @@ fn a_backlog_that_is_drained_at_once_is_not_a_burst() {
     (0..19).for_each(|n| ask_at(&home, &format!("n-{n:02}"), n * 501 - 100_000));
     settle(&mut opened);
     assert!((0..19).all(|n| !is_held(&home.answer(&format!("n-{n:02}")).unwrap())));
+}
+
+/// Has the gate begin mails 30 ms apart whose signatures are spread over five minutes. The gate
+/// started before them or after them. Returns the home and how many mails did not begin.
+fn spread(mails: i64, is_started_before: bool) -> (GatewayHome, usize) {
+    let rules = json!({
+        "adapters": [stub(&ACTIONS)],
+        "rates": {"per_hour": {"email.send": 1000}, "all_per_hour": 1000},
+    });
+    let home = GatewayHome::with(SERVICES, &rules.to_string());
+    let mut opened = home.open();
+    let start = |opened: &mut Home| {
+        opened.note(EventKind::Start, "a run started");
+        opened.round(false).unwrap();
+    };
+    if is_started_before {
+        start(&mut opened);
+    }
+    home.place.pass_s(295);
+    if !is_started_before {
+        start(&mut opened);
+    }
+    let mut held = 0;
+    for n in 0..mails {
+        let id = format!("n-{n:03}");
+        ask_at(&home, &id, n * 295_000 / mails - 295_000);
+        settle(&mut opened);
+        let is_burst = !row(&home, &id, "anomaly_burst").passed;
+        // A principal may have 50 held requests; what is beyond them is refused.
+        let expect = match held {
+            _ if !is_burst => "STUB_ADAPTER",
+            0..50 => "HELD",
+            _ => "HOLDS_FULL",
+        };
+        assert_eq!(code(&home.answer(&id).unwrap()), expect, "{id}");
+        held += usize::from(is_burst);
+        home.place.clock.set(home.place.clock.now().plus_ms(30));
+    }
+    (home, held)
+}
+
+#[test]
+fn what_begins_at_once_is_a_burst_however_its_signatures_are_spread() {
+    for (mails, expect) in [(9, 0), (10, 0), (11, 1), (120, 110)] {
+        let (home, held) = spread(mails, true);
+        assert_eq!(held, expect, "{mails}");
+        let last = row(&home, &format!("n-{:03}", mails - 1), "anomaly_burst");
+        assert_eq!(last.value.unwrap().to_string(), mails.min(11).to_string());
+        comes_out_the_same(&home, home.open());
+    }
+    // A backlog from before the start.
+    assert_eq!(spread(120, false).1, 0);
+}
+
+#[test]
+fn what_was_signed_at_the_start_itself_is_no_backlog() {
+    for (ms, expect) in [(-1, false), (0, true), (1, true)] {
+        let home = GatewayHome::stubs();
+        let mut opened = home.open();
+        home.place.pass_s(100);
+        opened.note(EventKind::Start, "a run started");
+        opened.round(false).unwrap();
+        home.place.pass_s(60);
+        for n in 0..10 {
+            ask_at(&home, &format!("n-{n}"), n * 5000 - 60_000);
+        }
+        settle(&mut opened);
+        ask_at(&home, "last", ms - 60_000 - i64::from(ms < 0) * 5000);
+        settle(&mut opened);
+        assert_eq!(is_held(&home.answer("last").unwrap()), expect, "{ms}");
+    }
 }
 
 #[test]
@@ -336,7 +408,7 @@ fn a_held_action_is_described_and_done_once_when_it_is_granted() {
     let mut opened = home.open();
     let hold = held_for_a_burst(&home, &mut opened);
     let answer = home.answer("held").unwrap();
-    let why = "more than 3 actions of `core` were signed within 5 s";
+    let why = "more than 3 actions of `core` were signed or began within 5 s";
     let message = &answer.error.as_ref().unwrap().message;
     assert!(
         message.contains(&format!("by anomaly_burst ({why})")),

@@ -134,7 +134,7 @@ fn more_than_ten_requests_in_five_seconds_are_a_burst() {
     assert_eq!((line.status, row.passed), (Status::Held, false));
     assert_eq!(
         row.reason.as_deref().unwrap(),
-        "more than 10 actions of `core` were signed within 5 s"
+        "more than 10 actions of `core` were signed or began within 5 s"
     );
 }
 

@@ -513,7 +513,7 @@ fn the_first_failure_names_the_reason_and_all_failures_are_listed() {
     let (line, answer) = gate.next(7, &["adapter", "b-never"]);
     let hold = gate.opened.state().approvals.iter().next().unwrap().clone();
     let what = format!(
-        "held as {} until {} by a-look, anomaly_burst (more than 1 actions of `core` were signed \
+        "held as {} until {} by a-look, anomaly_burst (more than 1 actions of `core` were signed or began \
          within 60 s), anomaly_payload (the payload is larger than {} bytes)",
         hold.id,
         hold.expires_at,

@@ -272,11 +272,9 @@ fn both_pairs_in_the_keyring() {
     assert!(keyring(&place).pending_log_keys().unwrap().is_none());
     check_sound(&place, "went on");
     // A keyring that is older than the rotation cannot continue.
-    fs::copy(
-        base.root.path().join("state/keyring.db"),
-        place.root.path().join("state/keyring.db"),
-    )
-    .unwrap();
+    for file in ["state/keyring.db", "state/keyring.key"] {
+        fs::copy(base.root.path().join(file), place.root.path().join(file)).unwrap();
+    }
     let error = place.open().err().unwrap();
     assert!(
         error.exit() == Exit::LedgerCorrupt && error.to_string().contains("the keyring has"),

@@ -29,12 +29,10 @@ pub(crate) fn may_answer_by_id(
         );
         return Err(Refusal::new(Code::SignatureInvalid, what));
     }
-    let bound = turn
-        .rules
-        .principals
-        .get(&envelope.source)
-        .and_then(|rule| rule.spool.as_ref());
-    if !request.origin.is_for(bound) {
+    let rule = turn.rules.principals.get(&envelope.source);
+    let own_spool = rule.and_then(|rule| rule.spool.as_ref());
+    let own_user = rule.and_then(|rule| rule.unix_user.as_ref());
+    if !request.origin.is_for(own_spool, own_user) {
         let what = format!(
             "file `{}`: `{}` is not bound to this spool directory",
             request.file, envelope.source

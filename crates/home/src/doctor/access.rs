@@ -9,7 +9,7 @@ use crate::cases::CASES_DIR;
 use crate::index::store::STATE_FILE;
 use crate::layout::FOLDERS;
 use spoolgate_host::doctor::{self as machine, Owned, STICKY, User, WRITABLE_BY_OTHERS};
-use spoolgate_host::keyring::KEYRING_FILE;
+use spoolgate_host::keyring::{KEY_FILE, KEYRING_FILE};
 use spoolgate_ledger::disk::Mode;
 use spoolgate_ledger::segment;
 use spoolgate_wire::approvals::HoldId;
@@ -48,8 +48,9 @@ impl Looking {
         for folder in ["deploy", "schemas"] {
             self.mode_of(&home.join(folder), Mode::Shared);
         }
-        let keyring = home.join(KEYRING_FILE);
-        self.mode_of(&keyring, Mode::Private);
+        for file in [KEYRING_FILE, KEY_FILE] {
+            self.mode_of(&home.join(file), Mode::Private);
+        }
         for folder in ["rules", "council", "proposals/approved", "deploy"] {
             for path in machine::below(&home.join(folder), 8).collect::<Vec<_>>() {
                 // The gate writes the cases, so only their folder is checked.
@@ -395,6 +396,7 @@ impl Looking {
         let written = folders.chain([
             "",
             KEYRING_FILE,
+            KEY_FILE,
             STATE_FILE,
             "rules/principals.yaml",
             "rules/safety.yaml",

@@ -1,5 +1,6 @@
 //! What is in the home: locks, requests left behind, ledger, keys, rules and their programs.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +12,7 @@ use crate::sandbox::programs;
 use spoolgate_host::clock::{Clock, SystemClock};
 use spoolgate_host::command;
 use spoolgate_host::doctor::{self as machine, STICKY};
-use spoolgate_host::keyring::{KEYRING_FILE, KeyringError, SqliteKeyring};
+use spoolgate_host::keyring::{KEY_FILE, KEYRING_FILE, KeyringError, SqliteKeyring, key_file};
 use spoolgate_host::lock::LOCK_FILE;
 use spoolgate_host::rule_folder;
 use spoolgate_host::sandbox::files_of;
@@ -19,6 +20,7 @@ use spoolgate_ledger::segment;
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::safety::CageLevel;
 use spoolgate_wire::action_name::ActionName;
+use spoolgate_wire::ids::UnixUser;
 
 /// Clock steps that the gate itself ignores, milliseconds.
 const CLOCK_SLACK_MS: i64 = 2000;
@@ -102,7 +104,10 @@ impl Looking {
             self.warn("state", &index, &message, Some(self.command("rebuild")));
         }
         match rule_folder::load(&home).and_then(|bundle| Rulebook::compile(&bundle)) {
-            Ok(book) => self.programs(&book),
+            Ok(book) => {
+                self.unix_users(&book);
+                self.programs(&book);
+            }
             Err(fault) => {
                 let remedy = Some(self.command("rules lint"));
                 self.error(
@@ -158,7 +163,10 @@ impl Looking {
     fn log_keys(&mut self, home: &Path) {
         let path = home.join(KEYRING_FILE);
         match SqliteKeyring::open_read_only(home).and_then(|keyring| keyring.log_keys()) {
-            Ok(_) => self.ok("log-keys", &path, "has the log's keys"),
+            Ok(_) => {
+                self.ok("log-keys", &path, "has the log's keys");
+                self.keyring_key(home);
+            }
             Err(KeyringError::File { source, .. })
                 if source.kind() == ErrorKind::PermissionDenied =>
             {
@@ -168,6 +176,10 @@ impl Looking {
                     self.command("doctor")
                 ));
                 self.note("unseen", &path, "the keyring cannot be read", remedy);
+            }
+            Err(KeyringError::Key { path, what }) => {
+                let remedy = Some(self.command("--help"));
+                self.error("log-keys", &path, &what, remedy);
             }
             Err(error) => {
                 let remedy = Some(format!("restore {} from a copy", quoted(&path)));
@@ -224,6 +236,47 @@ impl Looking {
                 spec.program
             );
             self.warn("cage", Path::new(by), &message, None);
+        }
+    }
+
+    /// Says where the key to the keyring is, if a copy of the home has it.
+    fn keyring_key(&mut self, home: &Path) {
+        let key = key_file(home);
+        if key == home.join(KEY_FILE) && key.exists() {
+            self.note(
+                "keyring-key",
+                &key,
+                "a copy of this home has the key to its keyring",
+                Some(self.command("keys reseal --to FILE")),
+            );
+        }
+    }
+
+    /// Checks that this machine knows the system users that may use the socket, each by one name.
+    fn unix_users(&mut self, book: &Rulebook) {
+        let mut known: BTreeMap<u32, &UnixUser> = BTreeMap::new();
+        for rule in book.principals.values() {
+            let Some(user) = &rule.unix_user else {
+                continue;
+            };
+            let uid = machine::user(user.as_str()).map(|known| known.uid);
+            let uid = uid.or_else(|| user.as_str().parse().ok());
+            let other = uid.map(|uid| *known.entry(uid).or_insert(user));
+            let message = match other {
+                None => format!(
+                    "`{}` names a system user that does not exist: `{user}`",
+                    rule.name
+                ),
+                Some(other) if other != user => {
+                    format!("`{user}` and `{other}` are one system user: only `{other}` counts")
+                }
+                Some(_) if uid == self.gate => {
+                    format!("`{user}` is the gate's own user, whom `unix_user` does not restrict")
+                }
+                Some(_) => continue,
+            };
+            let remedy = Some("change unix_user in rules/principals.yaml".to_owned());
+            self.warn("user", Path::new("rules/principals.yaml"), &message, remedy);
         }
     }
 

@@ -13,6 +13,7 @@ use spoolgate_gate::record::{Decision, Status};
 use spoolgate_gate::state::FoldError;
 use spoolgate_gate::{Change, EventKind, Record, Seen, State};
 use spoolgate_outgoing as actions;
+use spoolgate_outgoing::open::STARTS_COUNT_FROM;
 use spoolgate_trading as trading;
 use spoolgate_trading::requests::ClosedOrder;
 
@@ -205,6 +206,9 @@ fn fits(seq: u64, record: &Record) -> Result<(), FoldFailure> {
 fn note_line(state: &mut State, record: &Record) {
     state.tick(record.timestamp());
     match record {
+        Record::Event(EventKind::Start, line) if state.semantics() >= STARTS_COUNT_FROM => {
+            state.actions.started_at = Some(line.timestamp);
+        }
         Record::Genesis(genesis) => state.is_written_by(&genesis.program, genesis.semantics),
         Record::Decision(decision) => {
             if let (Some(bucket), Some(source)) = (decision.rate, &decision.source) {

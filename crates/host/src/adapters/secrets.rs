@@ -12,9 +12,17 @@ const OTHER_FORMS_FROM_BYTES: usize = 6;
 /// How often a text is unescaped: JSON in a JSON string, nested.
 const UNESCAPED_TIMES: usize = 4;
 
-/// Whether `text` contains `secret`: as it is; JSON-escaped, also inside nested strings;
-/// percent-encoded; in hex; in base64 of either alphabet, also in the middle of something longer.
+/// Whether `text` contains `secret`, or the part of a pair `user:secret` behind the colon: as it is;
+/// JSON-escaped, also inside nested strings; percent-encoded; with HTML entities; as UTF-16; in hex;
+/// in base32, and in base64 of either alphabet, also in the middle of something longer.
 pub(super) fn holds(text: &[u8], secret: &str) -> bool {
+    let behind = secret.split_once(':').map(|(_, behind)| behind.trim());
+    // A short part is a word of any text.
+    let behind = behind.filter(|behind| behind.len() >= OTHER_FORMS_FROM_BYTES);
+    holds_one(text, secret) || behind.is_some_and(|behind| holds_one(text, behind))
+}
+
+fn holds_one(text: &[u8], secret: &str) -> bool {
     let secret = secret.trim();
     if secret.is_empty() {
         return false;
@@ -23,11 +31,12 @@ pub(super) fn holds(text: &[u8], secret: &str) -> bool {
     if secret.len() < OTHER_FORMS_FROM_BYTES {
         return raw.find(text).is_some();
     }
-    let forms = Forms::of(secret.as_bytes());
+    let forms = Forms::of(secret);
     let mut text = text.to_vec();
     for _ in 0..=UNESCAPED_TIMES {
         let plain = decoded(&text, b'%', percent);
-        if [text.as_slice(), plain.as_slice()]
+        let page = decoded(&text, b'&', entity);
+        if [text.as_slice(), plain.as_slice(), page.as_slice()]
             .iter()
             .any(|text| raw.find(text).is_some() || forms.are_in(text))
         {
@@ -42,16 +51,24 @@ pub(super) fn holds(text: &[u8], secret: &str) -> bool {
     false
 }
 
-/// A secret in hex and base64.
+/// A secret in other forms.
 struct Forms {
+    /// Its UTF-16, either byte first.
+    utf16: [Vec<u8>; 2],
     hex: String,
+    /// Its base32 at byte offsets 0 to 4 of a longer text, without the characters that depend on
+    /// neighbouring bytes.
+    base32: Vec<String>,
     /// Its base64 at byte offsets 0, 1 and 2 of a longer text, without the characters that depend
     /// on neighbouring bytes.
     base64: Vec<String>,
 }
 
 impl Forms {
-    fn of(secret: &[u8]) -> Forms {
+    fn of(secret: &str) -> Forms {
+        let utf16 = [u16::to_le_bytes, u16::to_be_bytes]
+            .map(|bytes| secret.encode_utf16().flat_map(bytes).collect());
+        let secret = secret.as_bytes();
         let engine = GeneralPurpose::new(&alphabet::STANDARD, NO_PAD);
         let behind = |count: usize| {
             let mut bytes = vec![0; count];
@@ -65,6 +82,8 @@ impl Forms {
                 .collect()
         };
         Forms {
+            utf16,
+            base32: (0..5).map(|count| base32_behind(count, secret)).collect(),
             hex: spoolgate_wire::signing::hex(secret),
             base64: (0..3).map(behind).collect(),
         }
@@ -81,9 +100,39 @@ impl Forms {
             .iter()
             .filter(|byte| !matches!(byte, b' ' | b':' | b'\t' | b'\r' | b'\n'));
         let hex: Vec<u8> = hex.map(u8::to_ascii_lowercase).collect();
-        let is_in = |form: &String, text: &[u8]| Finder::new(form).find(text).is_some();
-        is_in(&self.hex, &hex) || self.base64.iter().any(|form| is_in(form, &base64))
+        let base32: Vec<u8> = base64.iter().map(u8::to_ascii_uppercase).collect();
+        let is_in = |form: &[u8], text: &[u8]| Finder::new(form).find(text).is_some();
+        self.utf16.iter().any(|form| is_in(form, text))
+            || is_in(self.hex.as_bytes(), &hex)
+            || self
+                .base64
+                .iter()
+                .any(|form| is_in(form.as_bytes(), &base64))
+            || self
+                .base32
+                .iter()
+                .any(|form| is_in(form.as_bytes(), &base32))
     }
+}
+
+/// The base32 of a text behind `count` other bytes, without the characters that depend on them or
+/// on what follows.
+fn base32_behind(count: usize, text: &[u8]) -> String {
+    let bits = std::iter::repeat_n(&0, count)
+        .chain(text)
+        .flat_map(|byte| (0..8).rev().map(move |at| byte >> at & 1));
+    let bits: Vec<u8> = bits.collect();
+    let digits = bits.chunks_exact(5).skip((count * 8).div_ceil(5));
+    digits
+        .map(|digit| digit.iter().fold(0, |sum, bit| sum << 1 | bit))
+        .map(|digit| {
+            char::from(if digit < 26 {
+                b'A' + digit
+            } else {
+                b'2' + (digit - 26)
+            })
+        })
+        .collect()
 }
 
 fn as_standard(byte: &u8) -> u8 {
@@ -123,6 +172,28 @@ fn decoded(text: &[u8], mark: u8, read: fn(&[u8]) -> Option<Sequence>) -> Vec<u8
 fn percent(text: &[u8]) -> Option<Sequence> {
     let code = digits(text, 2)?;
     Some((vec![u8::try_from(code).ok()?], 2))
+}
+
+/// Reads the name or number and the semicolon of an HTML entity.
+fn entity(text: &[u8]) -> Option<Sequence> {
+    let end = memchr::memchr(b';', text.get(..text.len().min(10))?)?;
+    let name = std::str::from_utf8(text.get(..end)?).ok()?;
+    let letter = match (name, name.strip_prefix('#')) {
+        ("amp", _) => '&',
+        ("lt", _) => '<',
+        ("gt", _) => '>',
+        ("quot", _) => '"',
+        ("apos", _) => '\'',
+        (_, Some(number)) => {
+            let code = match number.strip_prefix(['x', 'X']) {
+                Some(digits) => u32::from_str_radix(digits, 16),
+                None => number.parse(),
+            };
+            char::from_u32(code.ok()?)?
+        }
+        _ => return None,
+    };
+    Some((letter.to_string().into_bytes(), end + 1))
 }
 
 /// Reads the characters after a backslash in JSON.
@@ -182,7 +253,18 @@ mod tests {
         let one_percent = SECRET.replace('s', "%73");
         let hex = spoolgate_wire::signing::hex(SECRET.as_bytes());
         let colons: Vec<String> = SECRET.bytes().map(|byte| format!("{byte:02X}")).collect();
+        let entities: String = SECRET
+            .chars()
+            .map(|c| format!("&#{};", u32::from(c)))
+            .collect();
+        let hex_entities: String = SECRET
+            .chars()
+            .map(|c| format!("&#x{:X};", u32::from(c)))
+            .collect();
         let mut forms = vec![
+            entities,
+            hex_entities,
+            SECRET.replace('"', "&quot;"),
             SECRET.to_owned(),
             json,
             twice,
@@ -228,6 +310,38 @@ mod tests {
     }
 
     #[test]
+    fn utf16_and_base32_are_found() {
+        let units: Vec<u16> = format!("it is {SECRET}!").encode_utf16().collect();
+        for bytes in [u16::to_le_bytes, u16::to_be_bytes] {
+            let text: Vec<u8> = units.iter().copied().flat_map(bytes).collect();
+            assert!(holds(&text, SECRET));
+        }
+        // RFC 4648, section 10.
+        assert_eq!(base32_behind(0, b"foobar"), "MZXW6YTBO");
+        for before in ["", "u", "us", "use", "user", "user:"] {
+            let text = format!("{before}{SECRET}");
+            let whole = base32_behind(0, format!("{text}-and-more").as_bytes());
+            for form in [whole.clone(), whole.to_lowercase()] {
+                assert!(holds(format!("x {form}").as_bytes(), SECRET), "{before}");
+            }
+            let other = base32_behind(0, text.replace('c', "C").as_bytes());
+            assert!(!holds(other.as_bytes(), SECRET), "{before}");
+        }
+    }
+
+    #[test]
+    fn the_part_behind_the_colon_of_a_pair_is_found() {
+        for text in ["it is hunter2", "aHVudGVyMg", "&#104;unter2", "hunter2:ann"] {
+            assert!(holds(text.as_bytes(), "ann:hunter2"), "{text}");
+        }
+        for text in ["ann", "hunter", "ann:"] {
+            assert!(!holds(text.as_bytes(), "ann:hunter2"), "{text}");
+        }
+        // Shorter than six bytes, it may be a word of any text.
+        assert!(holds(b"hunter", "ann:hunter") && !holds(b"hunte", "ann:hunte"));
+    }
+
+    #[test]
     fn other_text_is_not_taken_for_the_secret() {
         for text in [
             "",
@@ -236,6 +350,11 @@ mod tests {
             "\\u",
             "\\ud83d",
             "%7",
+            "&",
+            "&;",
+            "&#;",
+            "&#x110000;",
+            "&quot",
             "s3cr",
             "S3CR\"T/Ü€😀\\X",
             r#"{"success":true,"data":[1,2]}"#,

@@ -42,6 +42,16 @@ impl Drop for Place {
     }
 }
 
+impl Place {
+    /// Sets the mode of the socket, if the path still belongs to it.
+    pub(super) fn set_mode(&self, mode: u32) -> io::Result<()> {
+        if id(&std::fs::symlink_metadata(&self.path)?) != self.id {
+            return Ok(());
+        }
+        std::fs::set_permissions(&self.path, std::fs::Permissions::from_mode(mode))
+    }
+}
+
 /// Creates a listening socket at this path.
 pub(super) fn take(path: &Path) -> Result<(OwnedFd, Place), SocketError> {
     let io = |source: io::Error| SocketError::Io {

@@ -1,5 +1,6 @@
 //! The thread of the socket: waits, accepts, reads, writes, and disconnects.
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -8,8 +9,9 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, SocketFlags, accept_with, send, sockopt::socket_peercred};
 use rustix::process::geteuid;
 
-use super::{Arrived, Desk, Limits, Line, Shared, size};
+use super::{Arrived, Desk, Limits, Line, Shared};
 use spoolgate_wire::frames::{Fault, FrameReader};
+use spoolgate_wire::ids::UnixUser;
 
 /// Maximum number of bytes per read.
 const READ_BYTES: usize = 64 * 1024;
@@ -30,10 +32,14 @@ const FLUSH: Duration = Duration::from_millis(500);
 /// Longest wait, in case a wake-up is missed. Nothing depends on it.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// The connected client, as the thread sees it; [`Line`] has the rest.
+/// A connected client, as the thread sees it; [`Line`] has the rest.
 struct Client {
     fd: OwnedFd,
     number: u64,
+    /// Its user as the rules name it, or `None` for the gate's own user.
+    user: Option<UnixUser>,
+    /// When its last byte came.
+    heard: Instant,
     reader: FrameReader,
     /// When the incomplete frame began.
     partial_since: Option<Instant>,
@@ -53,8 +59,10 @@ struct Turn<'a> {
     desk: &'a Desk,
     limits: &'a Limits,
     wake: &'a dyn Fn(),
-    client: Option<Client>,
-    clients: u64,
+    /// The connected clients, by the ids of their users.
+    clients: BTreeMap<u32, Client>,
+    /// The number of clients so far.
+    count: u64,
     accept_after: Option<Instant>,
     buffer: Vec<u8>,
 }
@@ -66,8 +74,8 @@ pub(super) fn run(listener: &OwnedFd, desk: &Desk, limits: &Limits, wake: &dyn F
         desk,
         limits,
         wake,
-        client: None,
-        clients: 0,
+        clients: BTreeMap::new(),
+        count: 0,
         accept_after: None,
         buffer,
     };
@@ -98,12 +106,12 @@ impl Turn<'_> {
         let mut fds = vec![PollFd::new(&self.desk.bell, PollFlags::IN)];
         let listens = listener.filter(|_| self.accept_after.is_none());
         fds.extend(listens.map(|listener| PollFd::new(listener, PollFlags::IN)));
-        if let Some(client) = &self.client {
+        for client in self.clients.values() {
             let has_unsent = self
                 .desk
                 .shared()
-                .line
-                .as_ref()
+                .lines
+                .get(&client.number)
                 .is_some_and(|line| !line.unsent.is_empty());
             let mut wanted = PollFlags::empty();
             wanted.set(PollFlags::OUT, has_unsent);
@@ -131,29 +139,41 @@ impl Turn<'_> {
                 .is_some_and(|listener| !listener.revents().is_empty())
     }
 
-    /// Reads from the client, writes to it, and disconnects it if necessary. Returns the time until
-    /// which to wait.
+    /// Reads from the clients, writes to them, and disconnects them if necessary. Returns the time
+    /// until which to wait.
     fn tend(&mut self) -> Option<Instant> {
-        let mut client = self.client.take()?;
+        let mut clients = std::mem::take(&mut self.clients);
+        let mut until = None;
+        clients.retain(|uid, client| {
+            let tended = self.tend_one(*uid, client);
+            until = [until, tended.flatten()].into_iter().flatten().min();
+            tended.is_some()
+        });
+        self.clients = clients;
+        until
+    }
+
+    /// Like [`Turn::tend`], for one client. `None` if it is disconnected.
+    fn tend_one(&mut self, uid: u32, client: &mut Client) -> Option<Option<Instant>> {
         let arrived = client.read(self.desk, self.limits, &mut self.buffer);
         if arrived {
             (self.wake)();
         }
         let mut shared = self.desk.shared();
         let now = Instant::now();
-        let line = shared.line.as_mut()?;
+        let is_served = client.user == shared.users.get(&uid).cloned();
+        let line = shared.lines.get_mut(&client.number)?;
         write(&client.fd, line, now);
         let deadline = client.deadline(line, self.limits, now);
-        let stays = deadline.is_none_or(|deadline| deadline > now);
+        let stays = is_served && deadline.is_none_or(|deadline| deadline > now);
         if stays && !line.over && !client.is_done(line) && !client.is_gone() {
             // The time limit of a partial frame does not end the connection; it becomes a fault at
             // the next read.
             let read = after(client.partial_since, self.limits.partial_frame_ms_max);
             let read = read.filter(|_| client.reads());
-            self.client = Some(client);
-            return [deadline, read].into_iter().flatten().min();
+            return Some([deadline, read].into_iter().flatten().min());
         }
-        shared.line = None;
+        shared.lines.remove(&client.number);
         None
     }
 
@@ -169,29 +189,26 @@ impl Turn<'_> {
                 }
             };
             // Connections of other users are closed without reading or writing anything.
-            if !socket_peercred(&fd).is_ok_and(|peer| peer.uid == geteuid()) {
+            let Ok(peer) = socket_peercred(&fd) else {
+                continue;
+            };
+            let uid = peer.uid.as_raw();
+            let user = self.desk.shared().users.get(&uid).cloned();
+            if user.is_none() && peer.uid != geteuid() {
                 continue;
             }
             // A client that has disconnected must not keep the new one out.
             self.tend();
-            if self.client.is_some() {
+            if !self.makes_way(uid) {
                 continue;
             }
-            self.clients = self.clients.saturating_add(1);
-            self.desk.shared().line = Some(Line {
-                client: self.clients,
-                owed: 0,
-                answered: 0,
-                unsent: std::collections::VecDeque::new(),
-                unsent_bytes: 0,
-                head_written: 0,
-                head_since: None,
-                fault_taken: false,
-                over: false,
-            });
-            self.client = Some(Client {
+            self.count = self.count.saturating_add(1);
+            self.desk.shared().lines.insert(self.count, Line::default());
+            let client = Client {
                 fd,
-                number: self.clients,
+                number: self.count,
+                user,
+                heard: Instant::now(),
                 reader: FrameReader::new(self.limits.frame_bytes_max),
                 partial_since: None,
                 paused: false,
@@ -200,34 +217,57 @@ impl Turn<'_> {
                 rest: 0,
                 rest_until: None,
                 settled_since: None,
-            });
+            };
+            self.clients.insert(uid, client);
         }
+    }
+
+    /// Whether no client of this user is connected. Disconnects one that was silent for long and is
+    /// owed nothing, if there are other users, so that a client that hangs does not lock out the
+    /// next one.
+    fn makes_way(&mut self, uid: u32) -> bool {
+        let Some(client) = self.clients.get(&uid) else {
+            return true;
+        };
+        let mut shared = self.desk.shared();
+        let is_silent = after(Some(client.heard), self.limits.silent_ms)
+            .is_some_and(|until| until <= Instant::now());
+        let is_owed = |line: &Line| line.answered < line.owed || !line.unsent.is_empty();
+        let is_owed = shared.lines.get(&client.number).is_some_and(is_owed);
+        if shared.users.is_empty() || !is_silent || is_owed || client.reader.has_rest() {
+            return false;
+        }
+        shared.lines.remove(&client.number);
+        drop(shared);
+        self.clients.remove(&uid);
+        true
     }
 
     /// Writes unsent answers for a moment.
     fn flush(&mut self) {
         let until = Instant::now().checked_add(FLUSH);
-        if let Some(client) = &mut self.client {
+        for client in self.clients.values_mut() {
             client.ended = true;
             client.paused = false;
         }
-        while let Some(client) = &self.client {
-            let is_done = {
-                let mut shared = self.desk.shared();
-                let now = Instant::now();
-                let line = shared.line.as_mut().filter(|line| !line.over);
-                line.is_none_or(|line| {
+        while until.is_some_and(|until| until > Instant::now()) {
+            let mut shared = self.desk.shared();
+            let now = Instant::now();
+            self.clients.retain(|_, client| {
+                let line = shared.lines.get_mut(&client.number);
+                line.filter(|line| !line.over).is_some_and(|line| {
                     write(&client.fd, line, now);
-                    line.over || line.unsent.is_empty()
+                    !line.over && !line.unsent.is_empty()
                 })
-            };
-            if is_done || until.is_none_or(|until| until <= Instant::now()) {
+            });
+            drop(shared);
+            if self.clients.is_empty() {
                 break;
             }
             self.wait(None, until);
         }
-        self.client = None;
-        self.desk.shared().line = None;
+        self.clients.clear();
+        self.desk.shared().lines.clear();
     }
 }
 
@@ -255,7 +295,10 @@ impl Client {
                     let dropped = u64::try_from(bytes).unwrap_or(u64::MAX);
                     self.rest = self.rest.saturating_sub(dropped);
                 }
-                Ok(bytes) => self.reader.push(buffer.get(..bytes).unwrap_or_default()),
+                Ok(bytes) => {
+                    self.heard = Instant::now();
+                    self.reader.push(buffer.get(..bytes).unwrap_or_default());
+                }
                 Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) => break,
                 // Connection reset: nothing more will arrive, and nothing can be sent.
@@ -278,8 +321,7 @@ impl Client {
         let was_paused = self.paused;
         let mut arrived = false;
         loop {
-            self.paused = shared.waiting.len() >= limits.waiting_frames_max
-                || shared.waiting_bytes >= limits.waiting_bytes_max;
+            self.paused = shared.is_full(self.user.as_ref(), limits);
             if self.paused {
                 return arrived;
             }
@@ -315,7 +357,7 @@ impl Client {
     }
 
     fn put(&mut self, shared: &mut Shared, content: Result<Vec<u8>, Fault>) {
-        match (&content, shared.line.as_mut()) {
+        match (&content, shared.lines.get_mut(&self.number)) {
             (Ok(_), Some(line)) => line.owed = line.owed.saturating_add(1),
             (Err(_), _) => {
                 self.faulty = true;
@@ -326,9 +368,9 @@ impl Client {
         }
         let arrived = Arrived {
             client: self.number,
+            user: self.user.clone(),
             content,
         };
-        shared.waiting_bytes = shared.waiting_bytes.saturating_add(size(&arrived));
         shared.waiting.push_back(arrived);
     }
 

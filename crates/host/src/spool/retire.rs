@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 
 use super::claim::{WORK_DIR, is_senders_doing, path_of_claim};
 use super::name::ClaimName;
-use spoolgate_gate::prepare::Origin;
 use spoolgate_ledger::disk::{Disk, Mode};
 use spoolgate_wire::envelope::REQUEST_BYTES_MAX;
 use spoolgate_wire::signing::sha256_hex;
@@ -60,7 +59,7 @@ pub fn retire(disk: &dyn Disk, done: &[Done<'_>]) -> io::Result<()> {
     let mut is_copied = false;
     for Done { claim, keep } in done {
         // A frame has no file in the spool.
-        if claim.origin == Origin::Socket {
+        if claim.origin.is_socket() {
             if let Some(keep) = keep.as_ref().filter(|keep| keep.sha256.is_some()) {
                 is_copied |= stands_copied(disk, claim, keep, one_by_one)?;
             }

@@ -54,7 +54,7 @@ pub fn folder(origin: &Origin) -> PathBuf {
         Origin::Flat => PathBuf::from("spool/in"),
         Origin::Agent(name) => Path::new("spool/in").join(name.as_str()).join("new"),
         // Never scanned: requests that come through the socket are not files.
-        Origin::Socket => PathBuf::from("spool/socket"),
+        Origin::Socket(_) => PathBuf::from("spool/socket"),
     }
 }
 

@@ -358,3 +358,23 @@ fn exits_may_be_a_day_old_and_no_older() {
         );
     }
 }
+
+#[test]
+fn at_most_sixteen_users_may_use_the_socket() {
+    let file = |count: usize| {
+        let rows = (0..count).map(|n| {
+            // Two principals of each user: users count once.
+            format!(
+                "  - {{name: a-{n}, role: agent, unix_user: bot-{n}}}\n  - {{name: b-{n}, role: agent, \
+                 unix_user: bot-{n}}}\n"
+            )
+        });
+        format!("principals:\n{}", rows.collect::<String>())
+    };
+    for (count, expect) in [(15, true), (16, true), (17, false)] {
+        let read = super::read_principals("rules/principals.yaml", &file(count));
+        assert_eq!(read.is_ok(), expect, "{count}: {read:?}");
+    }
+    let odd = "principals:\n  - {name: a, role: agent, unix_user: \"a b\"}\n";
+    assert!(super::read_principals("rules/principals.yaml", odd).is_err());
+}
