@@ -10,7 +10,7 @@ use spoolgate_ledger::segment::Segment;
 use spoolgate_wire::json;
 
 /// Every kind of line.
-pub(crate) const KINDS: [&str; 22] = [
+pub(crate) const KINDS: [&str; 23] = [
     "genesis",
     "start",
     "stop",
@@ -20,6 +20,7 @@ pub(crate) const KINDS: [&str; 22] = [
     "clock_step",
     "dead_man",
     "quota",
+    "storage",
     "published",
     "market",
     "input",

@@ -40,6 +40,7 @@ mod docs;
 mod evidence_judges;
 mod examples;
 mod fairness;
+mod full_disk;
 mod fuzzed;
 mod gateway;
 mod gateway_adapters;

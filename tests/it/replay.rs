@@ -93,6 +93,7 @@ fn a_home_with_every_kind_of_line_comes_out_the_same() {
         (Record, "halt"),
         (Record, "clock_step"),
         (Record, "quota"),
+        (Record, "storage"),
         (NotAgain, "no good signature: MALFORMED_JSON"),
         (NotAgain, "no good signature: MALFORMED_ENVELOPE"),
         (NotAgain, "no good signature: SIGNATURE_INVALID"),

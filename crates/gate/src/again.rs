@@ -9,6 +9,7 @@ use super::proposals;
 use super::record::{Decision, Response, Status};
 use super::services;
 use super::state::Change;
+use super::storage::Scarce;
 use serde_json::value::RawValue;
 use spoolgate_wire::council::SubmitVerdict;
 
@@ -350,8 +351,10 @@ fn unread(
     };
     let is_large = bytes > MEMBER_BYTES_MAX;
     Ok(match refusal.code {
-        // The rate limit is checked before the payload.
-        Code::RateLimited if is_large => (Ok(Body::unread(rule)), Some(rule.lane)),
+        // The rate limit and the room on the disk are checked before the payload.
+        Code::RateLimited | Code::StorageLow if is_large => {
+            (Ok(Body::unread(rule)), Some(rule.lane))
+        }
         Code::SignatureInvalid
         | Code::WrongSpool
         | Code::RequestIdConflict
@@ -569,6 +572,9 @@ pub fn recorded(decision: &Decision) -> Lookups {
             || message.contains(proposals::EDITED),
         pruned: pruned(decision.metadata.code, message),
         only_signatures_approve: message.starts_with(proposals::ONLY_SIGNATURES),
+        scarce: (decision.metadata.code == Some(Code::StorageLow))
+            .then(|| Scarce::of_message(message))
+            .flatten(),
         ..Lookups::default()
     }
 }

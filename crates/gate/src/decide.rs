@@ -4,8 +4,6 @@ mod line;
 mod lookups;
 mod permission;
 
-use serde_json::value::RawValue;
-
 use super::actions::{Body, Lane};
 use super::admission;
 use super::approvals::{self, Granted, Resolution};
@@ -19,6 +17,7 @@ use super::record::{CaseDecision, Decision, MarketRows, Status};
 use super::rules;
 use super::sealing;
 use super::state::State;
+use super::storage;
 use line::{blank, drop_large, fill_in, finish, refuse};
 use spoolgate_admission::receipt::Phase;
 use spoolgate_rules::Rulebook;
@@ -246,14 +245,19 @@ fn decide_authentic(
         Ok(body) => {
             decision.request_type = Some(body.rule.request_type.to_owned());
             decision.lane = lane;
-            let permitted = may_do(turn, authentic, body);
-            if permitted
+            let permitted = may_do(turn, authentic, body)
+                .and_then(|()| storage::refusal(turn, authentic, body).map_or(Ok(()), Err));
+            if let Some(refusal) = permitted
                 .as_ref()
-                .is_err_and(|refusal| refusal.code == Code::RateLimited)
+                .err()
+                .filter(|refusal| refusal.code.is_for_later())
             {
-                let after_ms = rates::retry_after_ms(turn, &authentic.envelope.source);
-                decision.data =
-                    RawValue::from_string(format!(r#"{{"retryAfterMs":{after_ms}}}"#)).ok();
+                decision.data = match refusal.code {
+                    Code::StorageLow => gateway::retry_after(storage::RETRY_MS),
+                    _ => rates::retry_after(turn, &authentic.envelope.source),
+                };
+                // The request may be sent again, so it does not count as a message.
+                decision.rate = None;
                 drop_large(turn, &mut decision, &mut blobs);
             }
             permitted.and_then(|()| in_step(turn, authentic, body, lane))

@@ -30,10 +30,12 @@ pub mod proposals;
 pub mod rates;
 pub mod record;
 pub mod rules;
+pub mod safer;
 pub mod schemas;
 pub mod sealing;
 pub mod services;
 pub mod state;
+pub mod storage;
 
 pub use decide::{Decided, Lookups, Seen, decide};
 pub use prepare::{Delivery, Prepared, prepare};

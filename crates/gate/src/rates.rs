@@ -8,9 +8,11 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use super::actions::{Lane, Rate};
 use super::control;
+use super::gateway;
 use super::handle::Turn;
 use super::prepare::{Authentic, Refusal};
 use spoolgate_outgoing::windows::Window;
@@ -132,9 +134,9 @@ pub(super) fn refusal(turn: &Turn<'_>, authentic: &Authentic, lane: Lane) -> Opt
     Some(Refusal::new(Code::RateLimited, why))
 }
 
-/// How long until one more message of `source` is within the limits, if nothing else is sent.
-/// Milliseconds.
-pub(super) fn retry_after_ms(turn: &Turn<'_>, source: &Principal) -> u64 {
+/// The body of an answer that states how long until one more message of `source` is within the
+/// limits, if nothing else is sent.
+pub(super) fn retry_after(turn: &Turn<'_>, source: &Principal) -> Option<Box<RawValue>> {
     let (rates, safety) = (&turn.state.rates, &turn.rules.safety);
     let second = second_of(turn.now);
     let own = rates.agents.get(source.as_str());
@@ -145,7 +147,7 @@ pub(super) fn retry_after_ms(turn: &Turn<'_>, source: &Principal) -> u64 {
     let all_ms = rates
         .all
         .room_at_ms(second, *safety.max_messages_per_minute_all);
-    u64::try_from(own_ms.max(all_ms).saturating_sub(turn.now.ms())).unwrap_or(0)
+    gateway::retry_after(own_ms.max(all_ms).saturating_sub(turn.now.ms()).max(0))
 }
 
 fn beyond(turn: &Turn<'_>, source: &Principal) -> Option<String> {

@@ -142,7 +142,8 @@ impl Home {
         let step = self.core.clock_step(false);
         let halt = self.core.look_for_halt_file(now);
         let rules = self.look_at_rules(now, false)?;
-        for event in step.into_iter().chain(halt).chain(rules) {
+        let storage = self.core.look_at_storage(now);
+        for event in step.into_iter().chain(halt).chain(rules).chain(storage) {
             self.push_event(pending, event)?;
         }
         self.push_responses(pending, now)?;
@@ -314,6 +315,7 @@ impl Home {
         let mut lookups = Lookups {
             reported,
             sealing,
+            scarce: self.core.storage.scarce(),
             ..self.look_up(pending, request, now)?
         };
         if lookups.sealing.is_some() {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::batch::{Pending, blob};
 use super::error::HomeError;
 use super::open::Seams;
+use super::storage::Storage;
 use crate::index::fold::Outstanding;
 use crate::index::{Snapshot, Store, StoreError};
 use spoolgate_gate::record::{Decision, EventKind, Record, Response, Status};
@@ -33,6 +34,8 @@ pub(super) struct Core {
     pub(super) rules: Arc<dyn RuleSource>,
     /// Lines whose answers and derived files are not known to be durable.
     pub(super) outstanding: Outstanding,
+    /// Room on the disk of the ledger.
+    pub(super) storage: Storage,
     /// Lines since the last snapshot.
     pub(super) lines_since_snapshot: u64,
 }

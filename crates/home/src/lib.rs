@@ -48,6 +48,7 @@ pub mod sealed;
 mod services;
 mod socket;
 pub mod status;
+mod storage;
 pub mod suspect;
 mod sweep;
 

@@ -12,6 +12,7 @@ use super::released;
 use super::rollback;
 use super::rotation::Pairs;
 use super::rulebook;
+use super::storage::Storage;
 use crate::index::fold::{FoldFailure, Outstanding, fold};
 use crate::index::store::{Hold, STATE_FILE};
 use crate::index::{Snapshot, Store, StoreError};
@@ -418,6 +419,7 @@ impl Home {
             rulebook,
             rules,
             outstanding: folded.outstanding,
+            storage: Storage::default(),
             lines_since_snapshot: folded.lines,
         };
         let mut home = Home {

@@ -66,6 +66,16 @@ pub struct Entry {
 /// An open directory whose entries are read one at a time.
 pub type DirStream = Box<dyn Iterator<Item = io::Result<Entry>> + Send>;
 
+/// Free room on a file system, for a user who is not the superuser.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// Free bytes.
+    pub bytes: u64,
+    /// Files that can still be made, and all that the file system can hold; `None` if it does not
+    /// limit them.
+    pub files: Option<(u64, u64)>,
+}
+
 /// Who may read a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -123,6 +133,19 @@ pub trait Disk: Send + Sync {
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Makes everything on the file system of `dir` durable.
     fn sync_fs(&self, dir: &Path) -> io::Result<()>;
+    /// Takes room for the first `bytes` bytes of a file in advance, without changing its length, and
+    /// creates the file if necessary. Returns false if the file system cannot do that; then the
+    /// file may exist.
+    fn allocate(&self, _path: &Path, _bytes: u64, _mode: Mode) -> io::Result<bool> {
+        Ok(false)
+    }
+    /// Returns the free room on the file system of `dir`; a disk without limits has all of it.
+    fn space(&self, _dir: &Path) -> io::Result<Space> {
+        Ok(Space {
+            bytes: u64::MAX,
+            files: None,
+        })
+    }
     /// Opens a log.
     fn open_log(&self, path: &Path, access: Access) -> io::Result<Box<dyn LogFile>>;
 }
@@ -137,6 +160,11 @@ pub trait LogFile: Send + Sync {
     }
     /// Appends all of `bytes` or fails; after a failure any prefix of them may be in the file.
     fn append(&self, bytes: &[u8]) -> io::Result<()>;
+    /// Cuts the file to this length. A log is never cut below its last seal: this only takes back
+    /// what a failed append wrote.
+    fn truncate(&self, _length: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Reads up to `buffer.len()` bytes at `offset`; 0 at the end.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
     /// Makes appended bytes durable.

@@ -1,12 +1,15 @@
 //! A disk in memory, for tests and examples. It ignores modes and access, and syncs do nothing: it
-//! shows what a log reads and writes, not what survives a crash.
+//! shows what a log reads and writes, not what survives a crash. It can be given a capacity.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::disk::{Access, DirStream, Disk, Entry, FileId, Kind, LogFile, Mode, ReadFile, Stat};
+use crate::disk::{
+    Access, DirStream, Disk, Entry, FileId, Kind, LogFile, Mode, ReadFile, Space, Stat,
+};
 
 /// A disk that forgets everything when it is dropped. A clone has copies of all files.
 ///
@@ -26,20 +29,27 @@ use crate::disk::{Access, DirStream, Disk, Entry, FileId, Kind, LogFile, Mode, R
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug, Default)]
-pub struct Memory(Mutex<Entries>);
+pub struct Memory(Arc<Mutex<Entries>>);
 
 #[derive(Debug, Default)]
 struct Entries {
     files: BTreeMap<PathBuf, Arc<File>>,
     dirs: BTreeSet<PathBuf>,
     inodes: u64,
+    /// Bytes that fit; `None` if there is no limit.
+    capacity: Option<u64>,
 }
 
 #[derive(Debug)]
 struct File {
     inode: u64,
     bytes: Mutex<Vec<u8>>,
+    /// Bytes that were allocated in advance.
+    allocated: AtomicU64,
 }
+
+/// The error of a full disk.
+const ENOSPC: i32 = 28;
 
 /// A panic elsewhere cannot leave these half changed.
 fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -64,6 +74,22 @@ impl Memory {
         locked(&self.0).files.iter().map(copy).collect()
     }
 
+    /// Limits how many bytes all files hold together; `None` ends the limit.
+    pub fn limit(&self, capacity: Option<u64>) {
+        locked(&self.0).capacity = capacity;
+    }
+
+    /// Returns how many of `bytes` more bytes of a file with `length` bytes and `allocated` in
+    /// advance fit.
+    fn fitting(&self, length: u64, allocated: u64, bytes: usize) -> usize {
+        let entries = locked(&self.0);
+        let Some(free) = entries.free() else {
+            return bytes;
+        };
+        let room = free.saturating_add(allocated.saturating_sub(length));
+        bytes.min(usize::try_from(room).unwrap_or(usize::MAX))
+    }
+
     fn file(&self, path: &Path) -> io::Result<Arc<File>> {
         let file = locked(&self.0).files.get(path).cloned();
         file.ok_or_else(|| io::ErrorKind::NotFound.into())
@@ -71,17 +97,33 @@ impl Memory {
 }
 
 impl Entries {
+    /// Returns the bytes that are free; `None` if there is no limit.
+    fn free(&self) -> Option<u64> {
+        let used = self.files.values().map(|file| file.taken());
+        Some(self.capacity?.saturating_sub(used.sum()))
+    }
+
     fn put(&mut self, path: &Path, bytes: Vec<u8>) {
         self.inodes = self.inodes.saturating_add(1);
         let file = File {
             inode: self.inodes,
             bytes: Mutex::new(bytes),
+            allocated: AtomicU64::new(0),
         };
         self.files.insert(path.to_owned(), Arc::new(file));
     }
 }
 
 impl File {
+    fn length(&self) -> u64 {
+        u64::try_from(locked(&self.bytes).len()).unwrap_or(u64::MAX)
+    }
+
+    /// Bytes of the disk that it takes.
+    fn taken(&self) -> u64 {
+        self.length().max(self.allocated.load(Ordering::SeqCst))
+    }
+
     fn copy(&self) -> Vec<u8> {
         locked(&self.bytes).clone()
     }
@@ -170,7 +212,14 @@ impl Disk for Memory {
     }
 
     fn write(&self, path: &Path, bytes: &[u8], _: Mode, _: bool) -> io::Result<()> {
-        locked(&self.0).put(path, bytes.to_vec());
+        // A new file takes the place of the old one, as on a real disk.
+        let _ = self.remove(path);
+        let fits = self.fitting(0, 0, bytes.len());
+        let written = bytes.get(..fits).unwrap_or_default().to_vec();
+        locked(&self.0).put(path, written);
+        if fits < bytes.len() {
+            return Err(io::Error::from_raw_os_error(ENOSPC));
+        }
         Ok(())
     }
 
@@ -182,7 +231,31 @@ impl Disk for Memory {
         if self.file(path).is_err() {
             locked(&self.0).put(path, Vec::new());
         }
-        self.file(path)?.write_at(offset, bytes)
+        let file = self.file(path)?;
+        let end = offset.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        let grows = usize::try_from(end.saturating_sub(file.length())).unwrap_or(usize::MAX);
+        if self.fitting(file.length(), file.allocated.load(Ordering::SeqCst), grows) < grows {
+            return Err(io::Error::from_raw_os_error(ENOSPC));
+        }
+        file.write_at(offset, bytes)
+    }
+
+    fn allocate(&self, path: &Path, bytes: u64, _: Mode) -> io::Result<bool> {
+        if self.file(path).is_err() {
+            locked(&self.0).put(path, Vec::new());
+        }
+        let file = self.file(path)?;
+        let more = bytes.saturating_sub(file.taken());
+        if locked(&self.0).free().is_some_and(|free| free < more) {
+            return Err(io::Error::from_raw_os_error(ENOSPC));
+        }
+        file.allocated.fetch_max(bytes, Ordering::SeqCst);
+        Ok(true)
+    }
+
+    fn space(&self, _: &Path) -> io::Result<Space> {
+        let bytes = locked(&self.0).free().unwrap_or(u64::MAX);
+        Ok(Space { bytes, files: None })
     }
 
     fn create_dir(&self, path: &Path, _: Mode) -> io::Result<()> {
@@ -199,25 +272,45 @@ impl Disk for Memory {
     }
 
     fn open_log(&self, path: &Path, _: Access) -> io::Result<Box<dyn LogFile>> {
-        Ok(Box::new(MemoryLog(self.file(path)?)))
+        Ok(Box::new(MemoryLog {
+            file: self.file(path)?,
+            disk: Memory(Arc::clone(&self.0)),
+        }))
     }
 }
 
 /// An open file, which keeps its bytes when its name is given to another file.
-struct MemoryLog(Arc<File>);
+struct MemoryLog {
+    file: Arc<File>,
+    disk: Memory,
+}
 
 impl LogFile for MemoryLog {
     fn len(&self) -> io::Result<u64> {
-        Ok(u64::try_from(locked(&self.0.bytes).len()).unwrap_or(u64::MAX))
+        Ok(self.file.length())
     }
 
     fn append(&self, bytes: &[u8]) -> io::Result<()> {
-        locked(&self.0.bytes).extend_from_slice(bytes);
+        let allocated = self.file.allocated.load(Ordering::SeqCst);
+        let fits = self
+            .disk
+            .fitting(self.file.length(), allocated, bytes.len());
+        let written = bytes.get(..fits).unwrap_or_default();
+        locked(&self.file.bytes).extend_from_slice(written);
+        if fits < bytes.len() {
+            return Err(io::Error::from_raw_os_error(ENOSPC));
+        }
+        Ok(())
+    }
+
+    fn truncate(&self, length: u64) -> io::Result<()> {
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        locked(&self.file.bytes).truncate(length);
         Ok(())
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let bytes = locked(&self.0.bytes);
+        let bytes = locked(&self.file.bytes);
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
         let mut rest = bytes.get(start..).unwrap_or_default();
         io::Read::read(&mut rest, buffer)

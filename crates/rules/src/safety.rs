@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{AtLeast, Bounded, Fraction, ONE, Positive, ProperFraction, Share, Slippage};
+use super::bounds::{
+    AtLeast, Bounded, Count, Fraction, ONE, Positive, ProperFraction, Share, Slippage,
+};
 use super::hours::{self, Window};
 use super::rulebook::RulebookError;
 use super::yaml;
@@ -30,6 +32,9 @@ const EXIT_AGE_S_MAX: u32 = 86_400;
 
 /// Longest time that a hold may wait for an approver, seconds.
 const HOLD_S_MAX: u32 = 31 * 86_400;
+
+/// Largest bounds on free space, bytes.
+const STORAGE_BYTES_MAX: u64 = 1 << 40;
 
 /// Every limit of a home. Fractions refer to the capital base or to a price (0.05 is 5%), money is
 /// in the account's currency, and durations are in seconds.
@@ -162,6 +167,26 @@ pub struct Safety {
     /// How much of the cage this machine must enforce for a program to start in it.
     #[serde(default = "require")]
     pub cage: CageLevel,
+    /// What the gate does before its disk is full.
+    #[serde(default)]
+    pub storage: Storage,
+}
+
+/// Room on the gate's disk.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Storage {
+    /// Free space below which the gate only serves what makes things safer, and queries. Bytes.
+    #[serde(default = "floor")]
+    pub floor_bytes: Count<0, STORAGE_BYTES_MAX>,
+}
+
+impl Default for Storage {
+    fn default() -> Storage {
+        Storage {
+            floor_bytes: floor(),
+        }
+    }
 }
 
 spoolgate_wire::named! {
@@ -249,6 +274,10 @@ fn require() -> CageLevel {
     CageLevel::Require
 }
 
+fn floor() -> Count<0, STORAGE_BYTES_MAX> {
+    Count::usual::<{ 256 << 20 }>()
+}
+
 fn nothing() -> Share {
     Share::usual::<0>()
 }
@@ -262,7 +291,7 @@ mod tests {
 
     /// Limits that older homes do not have, with their defaults; empty if the default
     /// is not a number.
-    const LATER: [(&str, &str); 21] = [
+    const LATER: [(&str, &str); 22] = [
         ("max_weekly_loss", "500"),
         ("max_same_direction_exposure", ""),
         ("max_correlated_group", ""),
@@ -284,6 +313,7 @@ mod tests {
         ("reduced_risk_factor", "0.5"),
         ("control_confidence_min", "0"),
         ("hold_expires_s", "86400"),
+        ("storage", "{floor_bytes: 268435456}"),
     ];
 
     fn compile(safety: &str, instruments: &str, strategy: &str) -> Result<Rulebook, String> {
@@ -369,6 +399,10 @@ mod tests {
                 "{timeout_s: 1800, action: liquidate_all, after: 3}",
             ),
             ("dead_man", ""),
+            ("storage", ""),
+            ("storage", "{floor_bytes: -1}"),
+            ("storage", "{floor_bytes: 1099511627777}"),
+            ("storage", "{room: 4194304}"),
             ("restricted_instruments", "[BTC-UDS]"),
             ("restricted_instruments", "[BTC-USD, BTC-USD]"),
             ("restricted_instruments", "BTC-USD"),

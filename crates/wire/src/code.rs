@@ -224,6 +224,9 @@ codes! {
         send the same file again";
     /// The gate could not handle the request, or ended twice over it and a trial of it failed.
     Internal = "INTERNAL", Refused, "report it: the bytes are kept in spool/rejected";
+    /// The disk of the ledger has little room: only what makes things safer, and queries, are served.
+    StorageLow = "STORAGE_LOW", RateLimited, "wait, then send the same file again: its id is not used \
+        up; the operator must free space";
     /// The disk refused; nothing was released.
     Storage = "STORAGE", Storage, "free space or repair the disk, then start again: pending \
         requests are kept";
@@ -238,7 +241,10 @@ impl Code {
     /// Whether the same request should be sent again later: its id is not used up, and the status
     /// is `rate_limited`.
     pub fn is_for_later(self) -> bool {
-        matches!(self, Code::RateLimited | Code::ActionsFull)
+        matches!(
+            self,
+            Code::RateLimited | Code::ActionsFull | Code::StorageLow
+        )
     }
 
     /// Whether an answer with this code does not use up the request's id, because another answer

@@ -16,7 +16,7 @@ use super::receipts::open_audit;
 use crate::cli::output::Output;
 
 /// Kinds of lines.
-const KINDS: [&str; 22] = [
+const KINDS: [&str; 23] = [
     "genesis",
     "start",
     "stop",
@@ -26,6 +26,7 @@ const KINDS: [&str; 22] = [
     "clock_step",
     "dead_man",
     "quota",
+    "storage",
     "rotate",
     "admin",
     "proposal",

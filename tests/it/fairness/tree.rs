@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-use spoolgate_gate::exempt::{Standing, Waiting};
+use spoolgate_gate::exempt::Standing;
 use spoolgate_gate::prepare::{Delivery, Origin};
+use spoolgate_gate::safer::Waiting;
 use spoolgate_host::spool::peek::Judge;
 use spoolgate_host::spool::scan::{Found, Scanner, folder};
 use spoolgate_ledger::disk::{

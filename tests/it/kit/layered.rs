@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use spoolgate_ledger::disk::{Access, DirStream, Disk, LogFile, Mode, ReadFile, Stat};
+use spoolgate_ledger::disk::{Access, DirStream, Disk, LogFile, Mode, ReadFile, Space, Stat};
 
 /// A call of a disk, or of a log on it.
 pub(crate) struct Call<'a> {
@@ -247,6 +247,21 @@ impl Disk for Layered {
             }
         })
     }
+    fn write_at(&self, path: &Path, offset: u64, bytes: &[u8], mode: Mode) -> io::Result<()> {
+        let call = Call {
+            bytes,
+            ..call("write_at", path)
+        };
+        self.with(call, |disk| disk.write_at(path, offset, bytes, mode))
+    }
+    fn allocate(&self, path: &Path, bytes: u64, mode: Mode) -> io::Result<bool> {
+        self.with(call("allocate", path), |disk| {
+            disk.allocate(path, bytes, mode)
+        })
+    }
+    fn space(&self, dir: &Path) -> io::Result<Space> {
+        self.with(call("space", dir), |disk| disk.space(dir))
+    }
     fn open_log(&self, path: &Path, access: Access) -> io::Result<Box<dyn LogFile>> {
         let verb = if access == Access::Append {
             "open_log"
@@ -289,6 +304,11 @@ impl LogFile for LayeredLog {
     fn sync_data(&self) -> io::Result<()> {
         around(&*self.hook, call("sync_data", &self.path), || {
             self.file.sync_data()
+        })
+    }
+    fn truncate(&self, length: u64) -> io::Result<()> {
+        around(&*self.hook, call("truncate", &self.path), || {
+            self.file.truncate(length)
         })
     }
     fn drop_cache(&self, from: u64) -> io::Result<()> {

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use spoolgate_ledger::disk::{Access, DirStream, Disk, LogFile, Mode, ReadFile, Stat};
+use spoolgate_ledger::disk::{Access, DirStream, Disk, LogFile, Mode, ReadFile, Space, Stat};
 use spoolgate_ledger::memory::Memory;
 
 /// The faults to inject. Each fault happens once.
@@ -69,6 +69,17 @@ impl MemoryDisk {
         Some(self.memory.read(path.as_ref(), usize::MAX).ok()?.bytes)
     }
 
+    /// Leaves this much room on the disk; `None` for any.
+    pub fn leave(&self, bytes: Option<u64>) {
+        self.memory.limit(None);
+        let free = bytes.map(|bytes| {
+            self.memory.limit(Some(u64::MAX));
+            let space = self.memory.space(Path::new("")).unwrap();
+            u64::MAX - space.bytes + bytes
+        });
+        self.memory.limit(free);
+    }
+
     /// Removes a file if it exists.
     pub fn drop_file(&self, path: impl AsRef<Path>) {
         let _ = self.memory.remove(path.as_ref());
@@ -119,8 +130,15 @@ impl Disk for MemoryDisk {
             self.put(path, &bytes[..bytes.len() / 2]);
             return Err(error(ENOSPC));
         }
-        self.put(path, bytes);
-        Ok(())
+        self.memory.write(path, bytes, Mode::Shared, true)
+    }
+
+    fn allocate(&self, path: &Path, bytes: u64, mode: Mode) -> io::Result<bool> {
+        self.memory.allocate(path, bytes, mode)
+    }
+
+    fn space(&self, dir: &Path) -> io::Result<Space> {
+        self.memory.space(dir)
     }
 
     fn write_again(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
@@ -175,6 +193,10 @@ impl LogFile for MemoryLog {
         } else {
             Ok(())
         }
+    }
+
+    fn truncate(&self, length: u64) -> io::Result<()> {
+        self.file.truncate(length)
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {

@@ -211,6 +211,7 @@ fn absent(desk: &Desk, home: &mut Home) {
     place.disk.drop_file("rules/HALT");
     home.write_news().unwrap();
     home.note(spoolgate_gate::EventKind::Quota, "files wait");
+    home.note(spoolgate_gate::EventKind::Storage, "there is room again");
     home.write_news().unwrap();
     home.mark_published().unwrap();
     place.clock.set(place.clock.now().plus_ms(-10_000));

@@ -5,6 +5,7 @@ use crate::elsewhere::NoLineage;
 use crate::history::{self, History};
 use crate::proposals;
 use crate::sealing::Sealing;
+use crate::storage::Scarce;
 use spoolgate_admission::lineage::{Lineage, Query, Reported};
 use spoolgate_control::Earlier;
 use spoolgate_council::case::Docket;
@@ -81,6 +82,8 @@ pub struct Lookups {
     /// Names the pruned segments that hold lines this decision needs; the other look-ups may then
     /// be empty. `None` if nothing needed was pruned.
     pub pruned: Option<String>,
+    /// What is scarce on the disk of the ledger; `None` if there is enough room for every request.
+    pub scarce: Option<Scarce>,
     /// The closed order.
     pub closed_order: Option<ClosedOrder>,
     /// Fills since that time, oldest first, at most [`FILLS_MAX`] + 1.

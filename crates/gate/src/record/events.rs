@@ -60,10 +60,12 @@ pub enum EventKind {
     Quota,
     /// A proposal was approved by a signature.
     Proposal,
+    /// The disk of the ledger has little room, none, or enough again.
+    Storage,
 }
 
 impl EventKind {
-    const ALL: [EventKind; 9] = [
+    const ALL: [EventKind; 10] = [
         EventKind::Start,
         EventKind::Stop,
         EventKind::Rulebook,
@@ -73,6 +75,7 @@ impl EventKind {
         EventKind::DeadMan,
         EventKind::Quota,
         EventKind::Proposal,
+        EventKind::Storage,
     ];
 
     /// The line's `kind`.
@@ -87,6 +90,7 @@ impl EventKind {
             EventKind::DeadMan => "dead_man",
             EventKind::Quota => "quota",
             EventKind::Proposal => "proposal",
+            EventKind::Storage => "storage",
         }
     }
 

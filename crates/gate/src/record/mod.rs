@@ -33,7 +33,7 @@ use spoolgate_wire::time::Time;
 pub enum Record {
     /// `genesis`.
     Genesis(Genesis),
-    /// A line that is not about one request, of one of nine kinds.
+    /// A line that is not about one request, of one of ten kinds.
     Event(EventKind, Event),
     /// `rotate`: the log has new keys of its own.
     Rotate(Rotation),

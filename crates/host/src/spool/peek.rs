@@ -11,8 +11,9 @@ use sha2::{Digest, Sha256};
 
 use super::claim::{self, Claimed, From, Looked, Read};
 use super::name::FileName;
-use spoolgate_gate::exempt::{Standing, Waiting};
+use spoolgate_gate::exempt::Standing;
 use spoolgate_gate::prepare::Delivery;
+use spoolgate_gate::safer::Waiting;
 use spoolgate_ledger::disk::{Disk, Kind, Stat};
 
 /// Largest file that is read this way: nothing that passes regardless of a quota may be larger.

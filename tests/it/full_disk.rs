@@ -1,0 +1,3 @@
+//! What the gate serves when its disk has little room, or none.
+
+mod low;
