@@ -25,6 +25,7 @@ struct Sending {
 fn sending() -> Sending {
     let scratch = Scratch::new();
     let home = scratch.home();
+    crate::kit::uncaged(&home);
     let_trend_bot_act(&home);
     fs::write(
         home.join("rules/gateway.yaml"),
