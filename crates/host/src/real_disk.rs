@@ -8,9 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{
-    self as rfs, Advice, AtFlags, FallocateFlags, FileType, OFlags, RenameFlags, ResolveFlags,
-};
+use rustix::fs::{self as rfs, Advice, AtFlags, FileType, OFlags, RenameFlags, ResolveFlags};
 
 use spoolgate_ledger::disk::{
     Access, DirStream, Disk, Entry, FileId, Kind, LogFile, Mode, ReadFile, Space, Stat,
@@ -337,21 +335,6 @@ impl Disk for RealDisk {
         Ok(rfs::syncfs(self.open_dir(dir)?)?)
     }
 
-    fn allocate(&self, path: &Path, bytes: u64, mode: Mode) -> io::Result<bool> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK;
-        let fd = self.open_at(path, flags, file_mode(mode))?;
-        let stat = stat_of(&rfs::fstat(&fd)?);
-        // A hard link to another file must not be written to.
-        if stat.kind != Kind::File || stat.links != 1 {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        match rfs::fallocate(&fd, FallocateFlags::KEEP_SIZE, 0, bytes) {
-            Ok(()) => Ok(true),
-            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
-    }
-
     fn space(&self, dir: &Path) -> io::Result<Space> {
         let known = rfs::fstatvfs(self.open_dir(dir)?)?;
         Ok(Space {
@@ -389,10 +372,6 @@ impl LogFile for RealLog {
 
     fn append(&self, bytes: &[u8]) -> io::Result<()> {
         (&self.file).write_all(bytes)
-    }
-
-    fn truncate(&self, length: u64) -> io::Result<()> {
-        self.file.set_len(length)
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {

@@ -133,12 +133,6 @@ pub trait Disk: Send + Sync {
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Makes everything on the file system of `dir` durable.
     fn sync_fs(&self, dir: &Path) -> io::Result<()>;
-    /// Takes room for the first `bytes` bytes of a file in advance, without changing its length, and
-    /// creates the file if necessary. Returns false if the file system cannot do that; then the
-    /// file may exist.
-    fn allocate(&self, _path: &Path, _bytes: u64, _mode: Mode) -> io::Result<bool> {
-        Ok(false)
-    }
     /// Returns the free room on the file system of `dir`; a disk without limits has all of it.
     fn space(&self, _dir: &Path) -> io::Result<Space> {
         Ok(Space {
@@ -160,11 +154,6 @@ pub trait LogFile: Send + Sync {
     }
     /// Appends all of `bytes` or fails; after a failure any prefix of them may be in the file.
     fn append(&self, bytes: &[u8]) -> io::Result<()>;
-    /// Cuts the file to this length. A log is never cut below its last seal: this only takes back
-    /// what a failed append wrote.
-    fn truncate(&self, _length: u64) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
     /// Reads up to `buffer.len()` bytes at `offset`; 0 at the end.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
     /// Makes appended bytes durable.

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::disk::{
@@ -44,8 +43,6 @@ struct Entries {
 struct File {
     inode: u64,
     bytes: Mutex<Vec<u8>>,
-    /// Bytes that were allocated in advance.
-    allocated: AtomicU64,
 }
 
 /// The error of a full disk.
@@ -79,15 +76,12 @@ impl Memory {
         locked(&self.0).capacity = capacity;
     }
 
-    /// Returns how many of `bytes` more bytes of a file with `length` bytes and `allocated` in
-    /// advance fit.
-    fn fitting(&self, length: u64, allocated: u64, bytes: usize) -> usize {
-        let entries = locked(&self.0);
-        let Some(free) = entries.free() else {
-            return bytes;
-        };
-        let room = free.saturating_add(allocated.saturating_sub(length));
-        bytes.min(usize::try_from(room).unwrap_or(usize::MAX))
+    /// Returns how many of `bytes` more bytes fit.
+    fn fitting(&self, bytes: usize) -> usize {
+        let free = locked(&self.0).free();
+        free.map_or(bytes, |free| {
+            bytes.min(usize::try_from(free).unwrap_or(usize::MAX))
+        })
     }
 
     fn file(&self, path: &Path) -> io::Result<Arc<File>> {
@@ -99,7 +93,7 @@ impl Memory {
 impl Entries {
     /// Returns the bytes that are free; `None` if there is no limit.
     fn free(&self) -> Option<u64> {
-        let used = self.files.values().map(|file| file.taken());
+        let used = self.files.values().map(|file| file.length());
         Some(self.capacity?.saturating_sub(used.sum()))
     }
 
@@ -108,7 +102,6 @@ impl Entries {
         let file = File {
             inode: self.inodes,
             bytes: Mutex::new(bytes),
-            allocated: AtomicU64::new(0),
         };
         self.files.insert(path.to_owned(), Arc::new(file));
     }
@@ -117,11 +110,6 @@ impl Entries {
 impl File {
     fn length(&self) -> u64 {
         u64::try_from(locked(&self.bytes).len()).unwrap_or(u64::MAX)
-    }
-
-    /// Bytes of the disk that it takes.
-    fn taken(&self) -> u64 {
-        self.length().max(self.allocated.load(Ordering::SeqCst))
     }
 
     fn copy(&self) -> Vec<u8> {
@@ -214,7 +202,7 @@ impl Disk for Memory {
     fn write(&self, path: &Path, bytes: &[u8], _: Mode, _: bool) -> io::Result<()> {
         // A new file takes the place of the old one, as on a real disk.
         let _ = self.remove(path);
-        let fits = self.fitting(0, 0, bytes.len());
+        let fits = self.fitting(bytes.len());
         let written = bytes.get(..fits).unwrap_or_default().to_vec();
         locked(&self.0).put(path, written);
         if fits < bytes.len() {
@@ -234,23 +222,10 @@ impl Disk for Memory {
         let file = self.file(path)?;
         let end = offset.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
         let grows = usize::try_from(end.saturating_sub(file.length())).unwrap_or(usize::MAX);
-        if self.fitting(file.length(), file.allocated.load(Ordering::SeqCst), grows) < grows {
+        if self.fitting(grows) < grows {
             return Err(io::Error::from_raw_os_error(ENOSPC));
         }
         file.write_at(offset, bytes)
-    }
-
-    fn allocate(&self, path: &Path, bytes: u64, _: Mode) -> io::Result<bool> {
-        if self.file(path).is_err() {
-            locked(&self.0).put(path, Vec::new());
-        }
-        let file = self.file(path)?;
-        let more = bytes.saturating_sub(file.taken());
-        if locked(&self.0).free().is_some_and(|free| free < more) {
-            return Err(io::Error::from_raw_os_error(ENOSPC));
-        }
-        file.allocated.fetch_max(bytes, Ordering::SeqCst);
-        Ok(true)
     }
 
     fn space(&self, _: &Path) -> io::Result<Space> {
@@ -291,21 +266,12 @@ impl LogFile for MemoryLog {
     }
 
     fn append(&self, bytes: &[u8]) -> io::Result<()> {
-        let allocated = self.file.allocated.load(Ordering::SeqCst);
-        let fits = self
-            .disk
-            .fitting(self.file.length(), allocated, bytes.len());
+        let fits = self.disk.fitting(bytes.len());
         let written = bytes.get(..fits).unwrap_or_default();
         locked(&self.file.bytes).extend_from_slice(written);
         if fits < bytes.len() {
             return Err(io::Error::from_raw_os_error(ENOSPC));
         }
-        Ok(())
-    }
-
-    fn truncate(&self, length: u64) -> io::Result<()> {
-        let length = usize::try_from(length).unwrap_or(usize::MAX);
-        locked(&self.file.bytes).truncate(length);
         Ok(())
     }
 

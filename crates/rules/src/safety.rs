@@ -399,7 +399,6 @@ mod tests {
                 "{timeout_s: 1800, action: liquidate_all, after: 3}",
             ),
             ("dead_man", ""),
-            ("storage", ""),
             ("storage", "{floor_bytes: -1}"),
             ("storage", "{floor_bytes: 1099511627777}"),
             ("storage", "{room: 4194304}"),

@@ -105,7 +105,10 @@ fn what_makes_things_safer_is_served_and_the_rest_may_come_again() {
     assert_eq!(code(&outcome), Some(Code::StorageLow), "also of a person");
     let lines = storage_lines(&desk);
     assert_eq!(lines.len(), 1, "{lines:?}");
-    assert!(lines[0].contains(" bytes are free on the disk of the ledger"), "{lines:?}");
+    assert!(
+        lines[0].contains(" bytes are free on the disk of the ledger"),
+        "{lines:?}"
+    );
     // There is room again only a quarter above the floor.
     desk.place.disk.leave(Some(FLOOR + FLOOR / 4 - 1));
     let outcome = desk.one_as_owner(&mut home, "clear", "halt.clear", clear);

@@ -254,11 +254,6 @@ impl Disk for Layered {
         };
         self.with(call, |disk| disk.write_at(path, offset, bytes, mode))
     }
-    fn allocate(&self, path: &Path, bytes: u64, mode: Mode) -> io::Result<bool> {
-        self.with(call("allocate", path), |disk| {
-            disk.allocate(path, bytes, mode)
-        })
-    }
     fn space(&self, dir: &Path) -> io::Result<Space> {
         self.with(call("space", dir), |disk| disk.space(dir))
     }
@@ -304,11 +299,6 @@ impl LogFile for LayeredLog {
     fn sync_data(&self) -> io::Result<()> {
         around(&*self.hook, call("sync_data", &self.path), || {
             self.file.sync_data()
-        })
-    }
-    fn truncate(&self, length: u64) -> io::Result<()> {
-        around(&*self.hook, call("truncate", &self.path), || {
-            self.file.truncate(length)
         })
     }
     fn drop_cache(&self, from: u64) -> io::Result<()> {

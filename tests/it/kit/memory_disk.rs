@@ -133,10 +133,6 @@ impl Disk for MemoryDisk {
         self.memory.write(path, bytes, Mode::Shared, true)
     }
 
-    fn allocate(&self, path: &Path, bytes: u64, mode: Mode) -> io::Result<bool> {
-        self.memory.allocate(path, bytes, mode)
-    }
-
     fn space(&self, dir: &Path) -> io::Result<Space> {
         self.memory.space(dir)
     }
@@ -193,10 +189,6 @@ impl LogFile for MemoryLog {
         } else {
             Ok(())
         }
-    }
-
-    fn truncate(&self, length: u64) -> io::Result<()> {
-        self.file.truncate(length)
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
