@@ -91,7 +91,11 @@ impl Outside {
             .into_iter()
             .flat_map(|(file, command)| {
                 let files = sandbox::files_of(&core.root, &command.program, &command.args);
-                files.into_iter().map(move |path| (file.clone(), path))
+                let paths = command.read.iter().chain(&command.write);
+                let real =
+                    paths.filter_map(|path| std::fs::canonicalize(core.root.join(path)).ok());
+                let all: Vec<PathBuf> = files.into_iter().chain(real).collect();
+                all.into_iter().map(move |path| (file.clone(), path))
             });
         let links = sandbox::links_out(&core.root).into_iter();
         let links = links.map(|(link, to)| (link.display().to_string(), to));

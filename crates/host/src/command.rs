@@ -327,10 +327,11 @@ fn run_in(program: &Program<'_>, caged: Option<&Caged>, input: &[u8], stop: &Ato
             }
         }
     };
-    if caged.is_some() && matches!(run.ended, Ended::Exited(cage::NOT_RUN)) {
-        if let Some(error) = cage::not_become(&run.output) {
-            return Run::of(Ended::NotStarted(error));
-        }
+    if caged.is_some()
+        && matches!(run.ended, Ended::Exited(cage::NOT_RUN))
+        && let Some(error) = cage::not_become(&run.output)
+    {
+        return Run::of(Ended::NotStarted(error));
     }
     run.output.truncate(program.output_bytes_max);
     run
@@ -355,10 +356,8 @@ fn enter(group: &mut Group, caged: &Caged, limits: &Limits<'_>) -> io::Result<En
     let (mut to_write, mut report) = (&caged.frame[..], Incoming::default());
     loop {
         if let Some(ended) = limits.reached() {
-            return Ok(Entered::Not(match ended {
-                Ended::Stopped => ended,
-                _ => Ended::NotStarted(io::Error::from(io::ErrorKind::TimedOut)),
-            }));
+            // It may have reported already and become the program, which has no task yet.
+            return Ok(Entered::Not(ended));
         }
         match stdin.write(to_write) {
             Ok(count) => to_write = to_write.get(count..).unwrap_or_default(),

@@ -117,6 +117,12 @@ fn refused(sockets: Sockets) -> Vec<(i64, Vec<Vec<Cond>>)> {
         libc::SYS_chown,
         #[cfg(target_arch = "x86_64")]
         libc::SYS_lchown,
+        // Memory that outlives the program, and namespaces in which it would be root.
+        libc::SYS_shmget,
+        libc::SYS_msgget,
+        libc::SYS_semget,
+        libc::SYS_unshare,
+        libc::SYS_setns,
         libc::SYS_io_uring_setup,
         libc::SYS_ptrace,
         libc::SYS_process_vm_readv,

@@ -2,7 +2,7 @@
 //! read as open streams to their end and then again from the start, so that no name starves, and
 //! only as many names as fit into a batch are held at a time. The spools take turns by deficit
 //! round robin in bytes; see docs/spool.md. In the flat spool each owner of files takes turns of its
-//! own, see [`owners`].
+//! own, see `owners.rs`.
 
 mod owners;
 
@@ -574,11 +574,11 @@ impl Round<'_> {
                 }
                 self.found.claimed.push(*claimed);
             }
-            Looked::Stuck(refused) => self.stay(turn, key, (name, stat), refused, false),
+            Looked::Stuck(refused) => self.stay(turn, key, (name, stat), *refused, false),
             Looked::Unread(error) => {
                 let refused = claim::unread(&from, name, &error);
                 self.found.failure = Some(error);
-                self.stay(turn, key, (name, stat), refused, true);
+                self.stay(turn, key, (name, stat), *refused, true);
             }
             Looked::Unfinished => {
                 if since.is_none() && turn.unfinished.len() >= UNFINISHED_MAX {
@@ -609,7 +609,7 @@ impl Round<'_> {
         turn: &mut Turn<'_>,
         key: UnfinishedKey,
         (name, stat): (&OsStr, Option<Stat>),
-        refused: Box<Claimed>,
+        refused: Claimed,
         is_unread: bool,
     ) {
         turn.unfinished.remove(&key);
@@ -618,7 +618,7 @@ impl Round<'_> {
         if stuck.stay(version, is_unread, self.now_ms, turn.room) {
             // A file that takes the place of this entry must not have the same claim.
             self.stuck.insert((key.0, key.2));
-            self.found.claimed.push(*refused);
+            self.found.claimed.push(refused);
         }
     }
 
