@@ -142,8 +142,7 @@ impl Home {
         let step = self.core.clock_step(false);
         let halt = self.core.look_for_halt_file(now);
         let rules = self.look_at_rules(now, false)?;
-        let storage = self.core.look_at_storage(now);
-        for event in step.into_iter().chain(halt).chain(rules).chain(storage) {
+        for event in step.into_iter().chain(halt).chain(rules) {
             self.push_event(pending, event)?;
         }
         self.push_responses(pending, now)?;
@@ -204,6 +203,11 @@ impl Home {
             None => self.push_external_answers(&mut pending, now)?,
         };
         let mut waiting = self.prepared(claimed, now);
+        // A run that decides nothing writes nothing about the disk.
+        let storage = (!waiting.is_empty()).then(|| self.core.look_at_storage(now));
+        if let Some(event) = storage.flatten() {
+            self.push_event(&mut pending, event)?;
+        }
         let asks_outside = elsewhere::is_used(&self.core.rulebook);
         self.core.keyring.check()?;
         let mut outcomes = Vec::new();
