@@ -119,7 +119,7 @@ fn every_broken_promise_is_noticed() {
         (Lie::SyncData, 1),
         (Lie::SyncFs, 1),
         (Lie::SyncFile, 1),
-        (Lie::DropCache, 69),
+        (Lie::DropCache, 205),
         (Lie::WriteAgain, 37),
     ];
     for (lie, known) in lies {
