@@ -468,6 +468,8 @@ impl Looking {
         let home = self.home.clone();
         for path in machine::below(&home, KEY_FILE_DEPTH)
             .filter(|path| path.extension().is_some_and(|e| e == "key"))
+            // The key to the keyring has a row of its own.
+            .filter(|path| *path != home.join(KEY_FILE))
         {
             let Ok(found) = machine::owned(&path) else {
                 continue;
