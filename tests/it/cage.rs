@@ -330,6 +330,7 @@ fn a_program_with_a_network_reaches_its_ports_only() {
          \u{20}   raise SystemExit('open')\n\
          closed(lambda: socket.create_connection(('127.0.0.1', {other})))\n\
          closed(lambda: socket.socket().bind(('127.0.0.1', 0)))\n\
+         closed(lambda: socket.socket().listen())\n\
          closed(lambda: socket.socket().sendto(b'x', 0x20000000, ('127.0.0.1', {other})))\n\
          closed(lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262))\n\
          closed(lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1))\n\

@@ -117,8 +117,11 @@ fn refused(sockets: Sockets) -> Vec<(i64, Vec<Vec<Cond>>)> {
         libc::SYS_chown,
         #[cfg(target_arch = "x86_64")]
         libc::SYS_lchown,
+        // Without `bind` it takes a port that nobody chose, which Landlock does not restrict.
+        libc::SYS_listen,
         // Memory that outlives the program, and namespaces in which it would be root.
         libc::SYS_shmget,
+        libc::SYS_shmat,
         libc::SYS_msgget,
         libc::SYS_semget,
         libc::SYS_unshare,
