@@ -433,7 +433,8 @@ impl Home {
             _lock: lock,
         };
         home.open_agent_spools()?;
-        // Programs of an earlier gate ended with it.
+        // The programs that an earlier gate started ended with it. What they started in turn may run
+        // on, without its folder.
         cage::sweep(root);
         Ok(home)
     }

@@ -219,7 +219,7 @@ pub enum Lack {
     Tcp(i32),
 }
 
-/// Reports whether what is enforced is enough for a program with or without a network.
+/// Checks that what is enforced is enough for a program with or without a network.
 ///
 /// # Errors
 /// Returns [`Lack`] with what is missing.
@@ -365,8 +365,8 @@ impl Rights {
         }
     }
 
-    /// The rights of a program that needs nothing, and the frame of a cage that becomes none: it
-    /// only reports.
+    /// Returns the rights of a program that needs nothing, and the frame of a cage for no program,
+    /// which only reports.
     pub(super) fn of_probe(level: CageLevel) -> io::Result<(Rights, Zeroizing<Vec<u8>>)> {
         let rights = Rights::none(level);
         let frame = rights.frame(

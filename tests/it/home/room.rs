@@ -682,13 +682,11 @@ fn an_index_of_missing_lines_is_reported() {
     );
     fs::write(&log, older.0).unwrap();
     fs::write(&checkpoint, older.1).unwrap();
-    assert_eq!(
-        Home::open(scratch.home(), scratch.seams())
-            .err()
-            .unwrap()
-            .exit(),
-        Exit::LedgerCorrupt
-    );
+    let exit = || {
+        let opened = Home::open(scratch.home(), scratch.seams());
+        opened.err().unwrap().exit()
+    };
+    assert_eq!(exit(), Exit::LedgerCorrupt);
     let index = rusqlite::Connection::open(scratch.at("state/state.db")).unwrap();
     let other = r#"UPDATE tip SET position = json_set(position, '$.seal_sig', '')"#;
     index
@@ -696,13 +694,7 @@ fn an_index_of_missing_lines_is_reported() {
         .unwrap();
     drop(index);
     // The answer shows that the log had a line more.
-    assert_eq!(
-        Home::open(scratch.home(), scratch.seams())
-            .err()
-            .unwrap()
-            .exit(),
-        Exit::LedgerCorrupt
-    );
+    assert_eq!(exit(), Exit::LedgerCorrupt);
     fs::remove_file(scratch.at("spool/out/r.json.error.json")).unwrap();
     assert!(
         Home::open(scratch.home(), scratch.seams())

@@ -1,3 +1,5 @@
+//! Tests of the keyring: encryption of its rows, its keys, and keyrings of earlier versions.
+
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
