@@ -73,7 +73,7 @@ fn filled(kept: &Path, lines: u64, say: &dyn Fn(&str)) -> Result<PathBuf> {
     let mut ledger = Ledger::create(disk, signer, &[(genesis.kind(), first)])?;
     let text = "a line as long as many are; ".repeat(16);
     while ledger.position().seq < lines {
-        ledger.make_room()?;
+        ledger.make_room(16 << 20)?;
         let from = ledger.position().seq;
         let bodies: Vec<_> = (from..from + BATCH)
             .map(|n| ("stop", format!(r#"{{"note":"{n} {text}"}}"#)))

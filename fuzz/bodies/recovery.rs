@@ -522,7 +522,7 @@ fn check(files: &Files, history: &History) {
         leaves.len() + if is_clean { 0 } else { 2 }
     );
     let mut ledger = again.ledger;
-    ledger.make_room().unwrap();
+    ledger.make_room(4 << 20).unwrap();
     ledger.append(&[event(77)]).expect("cannot be appended to");
     let after = open(&disk, None).expect("does not open after appending");
     assert_eq!(after.found, Found::Clean);

@@ -1,3 +1,5 @@
 //! What the gate serves when its disk has little room, or none.
 
 mod low;
+mod reserve;
+mod whole;

@@ -81,7 +81,7 @@ fn many_seeds() {
         setting("SPOOLGATE_SIM_SEEDS", campaign(4, 8)),
         setting("SPOOLGATE_SIM_RECOVERIES", 30),
     );
-    let total = run(5, seeds, recoveries);
+    let total = run(6, seeds, recoveries);
     assert!(total.recoveries >= seeds * recoveries);
     for (what, n) in [
         ("orders accepted", total.accepted),

@@ -2,12 +2,13 @@
 //! the gate, or come from a person. Evaluated before a file is claimed, on exactly what a batch
 //! would decide; the decision itself comes later and does not depend on it.
 
-use super::actions::Lane;
+use super::actions::{Body, Lane};
 use super::prepare::{Authentic, Prepared};
 use super::safer::{Safer, Waiting};
 use super::state::State;
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::principals::Role;
+use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::control::ControlAttempt;
 use spoolgate_wire::venue::VenueReport;
 
@@ -21,8 +22,9 @@ pub enum Standing {
 }
 
 impl Standing {
-    /// The standing of a prepared request in the present state.
-    pub fn of(request: &Prepared, state: &State, rules: &Rulebook) -> Standing {
+    /// The standing of a prepared request in the present state. On a full disk only exits, cancels,
+    /// tightens and halts pass, whoever sends them.
+    pub fn of(request: &Prepared, state: &State, rules: &Rulebook, is_disk_full: bool) -> Standing {
         let Ok(Authentic { envelope, body, .. }) = &request.request else {
             return Standing::Waits(None);
         };
@@ -36,7 +38,7 @@ impl Standing {
         {
             return Standing::Waits(None);
         }
-        if rule.role == Role::Human {
+        if rule.role == Role::Human && !is_disk_full {
             return Standing::Passes;
         }
         let Ok(body) = body else {
@@ -45,9 +47,20 @@ impl Standing {
         if !body.rule.senders.contains(&rule.role) {
             return Standing::Waits(None);
         }
+        let is_brake = |body: &Body| {
+            matches!(
+                body.rule.name,
+                ActionName::OrderSubmit
+                    | ActionName::OrderCancel
+                    | ActionName::OrderTightenStop
+                    | ActionName::HaltSet
+            )
+        };
         match Safer::of(source, rule, body, state, rules) {
-            Safer::Yes => return Standing::Passes,
+            Safer::Yes if !is_disk_full || is_brake(body) => return Standing::Passes,
+            Safer::Yes => return Standing::Waits(None),
             Safer::Once(waiting) => return Standing::Waits(Some(Box::new(waiting))),
+            Safer::No if is_disk_full => return Standing::Waits(None),
             Safer::No => {}
         }
         // A control decision that makes nothing safer waits. Venue reports cannot wait: what they

@@ -4,12 +4,15 @@
 use std::fmt;
 
 use super::actions::Body;
+use super::gateway;
 use super::handle::Turn;
 use super::prepare::{Authentic, Refusal};
 use super::safer::Safer;
 use spoolgate_rules::safety::Storage;
 use spoolgate_wire::action_name::ActionName;
+use spoolgate_wire::answer::{Answer, AnswerError, AnswerStatus};
 use spoolgate_wire::code::Code;
+use spoolgate_wire::time::Time;
 
 /// How long the sender of a refused request should wait, milliseconds.
 pub(super) const RETRY_MS: i64 = 10_000;
@@ -83,6 +86,23 @@ impl Scarce {
             "{self}: until {until} free, the gate serves exits, cancels, tightens, halts, stricter \
                 control decisions, revocations and queries"
         )
+    }
+}
+
+/// The answer to a frame that a gate on a full disk neither decides nor writes a line for.
+pub fn without_line(request_id: &str, now: Time) -> Answer {
+    Answer {
+        request_id: request_id.to_owned(),
+        timestamp: now,
+        status: AnswerStatus::RateLimited,
+        data: gateway::retry_after(RETRY_MS),
+        error: Some(AnswerError {
+            code: Code::StorageLow,
+            message: "the disk of the gate is full: it serves exits, cancels, tightens and halts, \
+                and has no room for a line about anything else"
+                .to_owned(),
+        }),
+        audit_ref: String::new(),
     }
 }
 

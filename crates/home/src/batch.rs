@@ -19,6 +19,7 @@ use spoolgate_gate::record::{Decision, Event, EventKind, Published, Record, Reco
 use spoolgate_gate::{Change, Decided, decide, elsewhere, events, outbox, prepare};
 use spoolgate_host::spool::claim::Claimed;
 use spoolgate_host::spool::name::ClaimName;
+use spoolgate_host::spool::publish;
 use spoolgate_ledger::disk::{self, Mode};
 use spoolgate_ledger::line::LINE_BYTES_MAX;
 use spoolgate_wire::answer::Answer;
@@ -141,9 +142,13 @@ impl Home {
         }
         let step = self.core.clock_step(false);
         let halt = self.core.look_for_halt_file(now);
-        let rules = self.look_at_rules(now, false)?;
+        let rules = self.look_at_rules_if_room(now, false)?;
         for event in step.into_iter().chain(halt).chain(rules) {
             self.push_event(pending, event)?;
+        }
+        // What time alone brings about can wait until the disk has room again.
+        if self.core.storage.is_full() {
+            return Ok(());
         }
         self.push_responses(pending, now)?;
         self.push_expiries(pending, now)?;
@@ -191,6 +196,10 @@ impl Home {
         let now = self.core.ledger_now();
         self.intake.cases_decided = 0;
         self.news.look(&self.core);
+        self.core.look_at_storage()?;
+        if self.core.storage.must_refill() {
+            publish::fill_reserve(self.core.seams.disk.as_ref());
+        }
         self.derived.retry_files(&self.core, &mut self.news)?;
         self.core.begin_batch()?;
         let mut pending = Pending::default();
@@ -203,9 +212,9 @@ impl Home {
             None => self.push_external_answers(&mut pending, now)?,
         };
         let mut waiting = self.prepared(claimed, now);
-        // A run that decides nothing writes nothing about the disk.
-        let storage = (!waiting.is_empty()).then(|| self.core.look_at_storage(now));
-        if let Some(event) = storage.flatten() {
+        // A run that decides nothing writes nothing about a disk that has room.
+        let storage = !waiting.is_empty() || self.core.storage.is_or_was_full();
+        if let Some(event) = storage.then(|| self.core.storage_line(now)).flatten() {
             self.push_event(&mut pending, event)?;
         }
         let asks_outside = elsewhere::is_used(&self.core.rulebook);
@@ -256,10 +265,13 @@ impl Home {
         }
         self.outside
             .go_on_notifying(&self.core, &mut self.news, false);
-        self.push_absences(&mut pending, now)?;
-        self.push_owed(&mut pending, now)?;
+        let can_wait = self.core.storage.is_full();
+        if !can_wait {
+            self.push_absences(&mut pending, now)?;
+            self.push_owed(&mut pending, now)?;
+        }
         outcomes.extend(self.commit(pending, claims)?);
-        if self.has_case_work() {
+        if !can_wait && self.has_case_work() {
             self.core.begin_batch()?;
             let mut pending = Pending::default();
             self.push_case_work(&mut pending, now)?;
@@ -267,9 +279,10 @@ impl Home {
         }
         // Mark rule files as published now: a later start would write them again, and by then the
         // operator may have edited them.
-        if self.derived.is_dirty(RULES_DIR)
-            || self.core.lines_since_snapshot >= LINES_PER_SNAPSHOT
-            || self.core.outstanding.len() >= OUTSTANDING_MAX
+        if !self.core.storage.is_full()
+            && (self.derived.is_dirty(RULES_DIR)
+                || self.core.lines_since_snapshot >= LINES_PER_SNAPSHOT
+                || self.core.outstanding.len() >= OUTSTANDING_MAX)
         {
             self.mark_published()?;
         }
@@ -314,7 +327,7 @@ impl Home {
         reported: Option<Result<Reported, NoLineage>>,
         now: Time,
     ) -> Result<u64, HomeError> {
-        pending.turn = pending.turn.saturating_add(1);
+        let again = reported.clone();
         let sealing = self.core.seal(request, bytes)?;
         let mut lookups = Lookups {
             reported,
@@ -350,12 +363,17 @@ impl Home {
                 (decided, bodies)
             }
         };
-        let is_carried_out = decided.decision.status == Status::Success;
-        if decided.decision.status == Status::Held
-            && let (Some(digest), Some(bytes)) = (&decided.decision.file_sha256, bytes)
-        {
-            self.core.put_blob(pending, digest, bytes)?;
+        // A blob that has no room makes the disk full, and the request is decided again as on one.
+        let blobs = self.put_blobs(pending, &decided, bytes);
+        match blobs {
+            Err(error) if error.is_full() && lookups.scarce.is_none() => {
+                self.core.meet_full_disk()?;
+                return self.decide_one(pending, request, bytes, again, now);
+            }
+            other => other?,
         }
+        pending.turn = pending.turn.saturating_add(1);
+        let is_carried_out = decided.decision.status == Status::Success;
         let resolves = decided.resolves.clone();
         let market = u64::try_from(decided.market.len()).unwrap_or(u64::MAX);
         self.push_decided(pending, decided, bodies)?;
@@ -371,7 +389,26 @@ impl Home {
         Ok(decision_seq)
     }
 
-    /// Puts the lines of a decision into the batch, with `bodies` as their text.
+    /// Stores the blobs that the lines of a decision will name; of a held request also its bytes.
+    pub(super) fn put_blobs(
+        &self,
+        pending: &mut Pending,
+        decided: &Decided,
+        bytes: Option<&[u8]>,
+    ) -> Result<(), HomeError> {
+        for (digest, blob) in &decided.blobs {
+            self.core.put_blob(pending, digest, blob)?;
+        }
+        match (&decided.decision.file_sha256, bytes) {
+            (Some(digest), Some(bytes)) if decided.decision.status == Status::Held => {
+                self.core.put_blob(pending, digest, bytes)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts the lines of a decision into the batch, with `bodies` as their text. Its blobs are
+    /// stored already.
     pub(super) fn push_decided(
         &mut self,
         pending: &mut Pending,
@@ -379,9 +416,6 @@ impl Home {
         bodies: Vec<String>,
     ) -> Result<(), HomeError> {
         pending.begins.extend(decided.begins.map(|begins| *begins));
-        for (digest, bytes) in &decided.blobs {
-            self.core.put_blob(pending, digest, bytes)?;
-        }
         let records = decided.market.into_iter().map(Record::Market);
         let council = decided.council.map(|line| Record::Council(Box::new(line)));
         let records = records
@@ -424,6 +458,9 @@ impl Home {
     /// # Errors
     /// Returns [`HomeError`] if the disk, the ledger or the index reports an error.
     pub fn mark_published(&mut self) -> Result<(), HomeError> {
+        if self.core.storage.is_full() {
+            return Ok(());
+        }
         self.derived.retry_files(&self.core, &mut self.news)?;
         let outstanding = self.core.outstanding.last_key_value().map(|(seq, _)| *seq);
         if let Some(up_to) = outstanding.filter(|_| !self.derived.is_blocked()) {
@@ -434,8 +471,7 @@ impl Home {
                 .sync_fs(out)
                 .map_err(|source| HomeError::disk(out, source))?;
             self.derived.sync_files(&self.core)?;
-            self.core.ledger.make_room()?;
-            self.core.store.begin()?;
+            self.core.begin_batch()?;
             let mut pending = Pending::default();
             let timestamp = self.core.ledger_now();
             self.push_event(

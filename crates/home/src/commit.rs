@@ -3,7 +3,7 @@
 //! A crash may interrupt these steps anywhere; their order allows for that.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::batch::{Begun, Outcome, Pending};
 use super::core::Core;
@@ -19,7 +19,7 @@ use spoolgate_gate::prepare::Origin;
 use spoolgate_gate::record::{Decision, Event, EventKind, Record, Response, Status};
 use spoolgate_host::spool::claim;
 use spoolgate_host::spool::name::ClaimName;
-use spoolgate_host::spool::publish;
+use spoolgate_host::spool::publish::{self, Published as Put};
 use spoolgate_host::spool::retire::{self, Done, Keep};
 use spoolgate_ledger::LedgerError;
 use spoolgate_ledger::disk::Mode;
@@ -76,7 +76,7 @@ impl Home {
         claims: Vec<(Begun, u64)>,
     ) -> Result<Vec<Outcome>, HomeError> {
         if pending.is_empty() {
-            self.core.store.commit()?;
+            self.core.commit_index()?;
             return Ok(Vec::new());
         }
         // Nothing leaves the gate before its line is durable: otherwise a crash could undo what
@@ -90,7 +90,9 @@ impl Home {
             .into_iter()
             .for_each(|begins| self.outside.begin_action(&self.core, begins));
         self.outside.start_actions(&self.core);
-        self.core.ledger.publish_head()?;
+        if !self.core.ledger.publish_head()? {
+            self.core.meet_full_disk()?;
+        }
         self.tell_of(&lines)?;
         for line in lines.iter().filter(|line| line.record.is_indexed()) {
             self.core
@@ -100,11 +102,14 @@ impl Home {
         // Retire a claim only after everything that a start would redo because of it. Commit the
         // index last: after a crash it may be behind the ledger, but never ahead of what was
         // released.
-        self.core.retire_claims(&claims, &over, &lines)?;
+        let left = self.core.retire_claims(&claims, &over, &lines)?;
+        if self.derived.owe_moves(left) {
+            self.core.meet_full_disk()?;
+        }
         self.core
             .store
             .save_tip(&self.core.ledger.position().to_stored())?;
-        self.core.store.commit()?;
+        self.core.commit_index()?;
         let sealed = u64::try_from(lines.len())
             .unwrap_or(u64::MAX)
             .saturating_add(1);
@@ -214,8 +219,14 @@ impl Home {
         };
         let put = put(self.core.seams.disk.as_ref(), &path, bytes, Mode::Shared)
             .map_err(|source| HomeError::disk(&path, source))?;
+        let has_room = !matches!(put, Put::NoRoom);
+        self.derived.note_answer(&path, bytes, has_room);
         self.news.tell_put(&self.core, &path, &put);
-        Ok(())
+        if has_room {
+            Ok(())
+        } else {
+            self.core.meet_full_disk()
+        }
     }
 
     /// Reports durable lines: events to the operator, opened cases to role commands, and proposals
@@ -282,13 +293,14 @@ impl Core {
         }
     }
 
-    /// Retires the claims of answered requests, and keeps the bytes of refused ones.
+    /// Retires the claims of answered requests, and keeps the bytes of refused ones. Returns what
+    /// [`retire::retire`] returns.
     fn retire_claims(
         &self,
         claims: &[(Begun, u64)],
         over: &[ClaimName],
         lines: &[BatchLine],
-    ) -> Result<(), HomeError> {
+    ) -> Result<Vec<(PathBuf, PathBuf)>, HomeError> {
         // A line omits the hash of bytes that may contain sealed members, so compute it from the
         // bytes.
         let untold = |(begun, seq): &(Begun, u64)| {

@@ -69,12 +69,6 @@ impl Core {
         ))
     }
 
-    /// Makes room in the segment, and begins a transaction of the index.
-    pub(super) fn begin_batch(&mut self) -> Result<(), HomeError> {
-        self.ledger.make_room()?;
-        Ok(self.store.begin()?)
-    }
-
     pub(super) fn next_seq(&self, pending: &Pending) -> u64 {
         self.ledger
             .position()

@@ -24,9 +24,10 @@ use super::outbox::Instructions;
 use super::parts::News;
 use super::proposals::Proposals;
 use super::rule_files::RuleFiles;
-use spoolgate_gate::Record;
+use spoolgate_gate::{Change, Record};
 use spoolgate_host::spool::claim::is_senders_doing;
 use spoolgate_host::spool::publish::{self, Published as Put};
+use spoolgate_host::spool::retire;
 use spoolgate_ledger::disk::Mode;
 
 /// Every kind of derived file, in the order in which they are published. A decision that gets a new
@@ -138,6 +139,12 @@ pub(super) struct Derived {
     dirty: BTreeSet<&'static str>,
     /// Files that are blocked and will be tried again.
     blocked: BTreeMap<PathBuf, (&'static dyn Projection, File)>,
+    /// Answers for which the disk had no room.
+    answers: BTreeMap<PathBuf, Vec<u8>>,
+    /// Files of refused requests that the full disk has no room to move, with their new paths.
+    moves: Vec<(PathBuf, PathBuf)>,
+    /// Ends of credentials that the full disk of the keyring has not taken yet.
+    wipes: Vec<Change>,
 }
 
 impl Derived {
@@ -148,7 +155,26 @@ impl Derived {
 
     /// Reports whether a blocked file waits to be tried again.
     pub(super) fn is_blocked(&self) -> bool {
-        !self.blocked.is_empty()
+        !(self.blocked.is_empty()
+            && self.answers.is_empty()
+            && self.moves.is_empty()
+            && self.wipes.is_empty())
+    }
+
+    /// Keeps moves until the disk has room for them. Returns whether there are any.
+    pub(super) fn owe_moves(&mut self, moves: Vec<(PathBuf, PathBuf)>) -> bool {
+        let is_any = !moves.is_empty();
+        self.moves.extend(moves);
+        is_any
+    }
+
+    /// Notes that an answer was published, or keeps it until the disk has room for it.
+    pub(super) fn note_answer(&mut self, path: &Path, bytes: &[u8], has_room: bool) {
+        if has_room {
+            self.answers.remove(path);
+        } else {
+            self.answers.insert(path.to_owned(), bytes.to_vec());
+        }
     }
 
     /// Returns the first rule file that is blocked.
@@ -175,19 +201,23 @@ impl Derived {
         let Source { core, again, .. } = *source;
         // First what lines end: files are made of what is left after it.
         for (_, record) in lines {
-            core.wipe_credentials(record.changes(), again)?;
+            match core.wipe_credentials(record.changes(), again) {
+                Err(error) if error.is_full() => self.wipes.extend(record.changes().to_vec()),
+                other => other?,
+            }
             if let Record::Redact(redaction) = record {
                 core.delete_redacted(redaction)?;
             }
         }
         for row in PROJECTIONS {
             for file in files_of_row(source, *row, lines)? {
-                self.put_file(core, news, *row, file, again)?;
+                let _has_room = self.put_file(core, news, *row, file, again)?;
             }
         }
         Ok(())
     }
 
+    /// Puts a file into its place. Returns whether the disk had room for it.
     fn put_file(
         &mut self,
         core: &Core,
@@ -195,7 +225,7 @@ impl Derived {
         row: &'static dyn Projection,
         file: File,
         again: bool,
-    ) -> Result<(), HomeError> {
+    ) -> Result<bool, HomeError> {
         self.dirty.extend(row.folders());
         let put = match &file.want {
             Want::Bytes(bytes) => core.try_derived(&file.path, bytes, row.mode(), again)?,
@@ -206,6 +236,10 @@ impl Derived {
             Want::Impossible(why) => Put::Blocked(io::Error::other(why.clone())),
         };
         match (put, row.obstacle()) {
+            (Put::NoRoom, _) => {
+                self.blocked.insert(file.path.clone(), (row, file));
+                return Ok(false);
+            }
             (Put::Blocked(error), Obstacle::Retry(words)) => {
                 let words = words(&file, &error);
                 // Report it once, not before every batch.
@@ -222,7 +256,7 @@ impl Derived {
                 news.tell_put(core, &file.path, &put);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Tries again to write the blocked files.
@@ -230,8 +264,31 @@ impl Derived {
     /// # Errors
     /// Returns [`HomeError`] if writing fails. A file that is still blocked is not an error.
     pub(super) fn retry_files(&mut self, core: &Core, news: &mut News) -> Result<(), HomeError> {
+        if !self.wipes.is_empty() && !core.storage.is_full() {
+            core.wipe_credentials(&self.wipes, false)?;
+            self.wipes.clear();
+        }
+        // As soon as one has no room, the others have none either.
+        while let Some((from, to)) = self.moves.pop() {
+            let moved = retire::move_away(core.seams.disk.as_ref(), &from, &to)
+                .map_err(|source| HomeError::disk(&to, source))?;
+            if !moved {
+                self.moves.push((from, to));
+                return Ok(());
+            }
+        }
+        while let Some((path, bytes)) = self.answers.pop_first() {
+            let put = core.try_derived(&path, &bytes, Mode::Shared, true)?;
+            if matches!(put, Put::NoRoom) {
+                self.answers.insert(path, bytes);
+                return Ok(());
+            }
+            news.tell_put(core, &path, &put);
+        }
         for (row, file) in self.blocked.clone().into_values() {
-            self.put_file(core, news, row, file, true)?;
+            if !self.put_file(core, news, row, file, true)? {
+                return Ok(());
+            }
         }
         Ok(())
     }

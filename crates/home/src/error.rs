@@ -8,6 +8,7 @@ use crate::index::StoreError;
 use spoolgate_host::entropy::EntropyError;
 use spoolgate_host::keyring::KeyringError;
 use spoolgate_ledger::LedgerError;
+use spoolgate_ledger::disk::is_full;
 use spoolgate_rules::RulebookError;
 use spoolgate_wire::code::{Code, Exit};
 use spoolgate_wire::ids::Principal;
@@ -97,6 +98,17 @@ impl HomeError {
         HomeError::Disk {
             path: path.to_owned(),
             source,
+        }
+    }
+
+    /// Whether the disk is full, or what its quota leaves to the gate's user.
+    pub(super) fn is_full(&self) -> bool {
+        match self {
+            HomeError::Disk { source, .. } => is_full(source),
+            HomeError::Ledger(LedgerError::Disk { source, .. }) => is_full(source),
+            HomeError::Store(error) => error.is_full(),
+            HomeError::Keyring(error) => error.is_full(),
+            _ => false,
         }
     }
 

@@ -387,7 +387,7 @@ impl Home {
         let now = home.core.ledger_now();
         home.outside.close_left_open(&home.core);
         home.check_program_at_start(now);
-        let rules = home.look_at_rules(now, true)?;
+        let rules = home.look_at_rules_if_room(now, true)?;
         home.news.events.extend(rules);
         Ok(home)
     }
@@ -432,6 +432,9 @@ impl Home {
             index_was_elsewhere: false,
             _lock: lock,
         };
+        if home.core.store.is_kept_open() {
+            home.core.meet_full_disk()?;
+        }
         home.open_agent_spools()?;
         // The programs that an earlier gate started ended with it. What they started in turn may run
         // on, without its folder.
@@ -562,23 +565,58 @@ fn roll_forward(
 ) -> Result<(Ledger, Found, Folded), HomeError> {
     // Read within the transaction too: each read outside of one locks and unlocks the index again.
     store.begin()?;
-    match roll_forward_within(
-        (seams, store),
-        origin,
-        pairs,
-        remembered,
-        use_snapshot,
-        progress,
-    ) {
-        Ok(forward) => {
-            store.commit()?;
-            Ok(forward)
-        }
+    let mut forward = |remembered| {
+        roll_forward_within(
+            (seams, store),
+            origin,
+            pairs,
+            remembered,
+            use_snapshot,
+            progress,
+        )
+    };
+    match forward(remembered.clone()) {
+        Ok(done) => match store.commit() {
+            Err(error) if error.is_full() => {
+                store.keep_open()?;
+                store.begin()?;
+                forward(remembered)
+            }
+            other => {
+                other?;
+                Ok(done)
+            }
+        },
         Err(error) => {
             store.roll_back()?;
             Err(error)
         }
     }
+}
+
+/// Makes the index anew, in memory, after the disk had no room for what the last batches added to it
+/// and SQLite rolled that back.
+///
+/// # Errors
+/// Returns [`HomeError`] if the ledger or the index reports an error.
+pub(super) fn forward_again(core: &mut Core) -> Result<(), HomeError> {
+    core.store.roll_back()?;
+    core.store.keep_open()?;
+    core.store.begin()?;
+    let origin = core.ledger.signer().origin.clone();
+    let pairs = Pairs::of(core.keyring.inner())?;
+    let (ledger, _, folded) = roll_forward_within(
+        (&core.seams, &core.store),
+        &origin,
+        &pairs,
+        Vec::new(),
+        true,
+        &mut |_| {},
+    )?;
+    core.ledger = ledger;
+    core.state = folded.state;
+    core.outstanding = folded.outstanding;
+    Ok(())
 }
 
 fn roll_forward_within(

@@ -84,7 +84,8 @@ impl News {
     /// Reports to the operator that something was in the way of an answer.
     pub(super) fn tell_put(&mut self, core: &Core, path: &Path, put: &Put) {
         let note = match put {
-            Put::Done => return,
+            // The level of the storage tells of that.
+            Put::Done | Put::NoRoom => return,
             Put::MovedAside(aside) => {
                 format!(
                     "a directory blocked `{}`; it is now `{}`",

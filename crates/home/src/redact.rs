@@ -214,8 +214,7 @@ impl Home {
     pub fn redact(&mut self, asked: &Asked) -> Result<Plan, RedactError> {
         let plan = self.plan_redaction(asked)?;
         if let Plan::Delete(fields) = &plan {
-            self.core.ledger.make_room().map_err(HomeError::from)?;
-            self.core.store.begin().map_err(HomeError::from)?;
+            self.core.begin_batch()?;
             let mut pending = Pending::default();
             let timestamp = self.core.ledger_now();
             for (line, fields) in fields {

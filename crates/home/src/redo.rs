@@ -76,8 +76,12 @@ impl Home {
             })
             .collect();
         // Retire claims last: as long as a claim exists, the next start repeats all of this.
-        retire::retire(self.core.seams.disk.as_ref(), &done)
-            .map_err(|source| HomeError::disk(work, source))
+        let left = retire::retire(self.core.seams.disk.as_ref(), &done)
+            .map_err(|source| HomeError::disk(work, source))?;
+        if self.derived.owe_moves(left) {
+            self.core.meet_full_disk()?;
+        }
+        Ok(())
     }
 
     /// Compares answers with their lines and writes those that differ.

@@ -138,10 +138,11 @@ pub(super) fn kept_or_present(
     rules: &dyn RuleSource,
 ) -> Result<Rulebook, HomeError> {
     let (book, present) = kept_or_read(disk, hash, rules)?;
-    if let Some(bundle) = present {
-        keep(disk, &bundle)?;
+    match present.map_or(Ok(()), |bundle| keep(disk, &bundle)) {
+        // Nor must they wait for room to keep another.
+        Err(error) if !error.is_full() => Err(error),
+        _ => Ok(book),
     }
-    Ok(book)
 }
 
 /// As [`kept_or_present`], but keeps nothing. Returns also the present rule files, if the rulebook
@@ -195,6 +196,29 @@ impl Home {
             .scanner
             .set_spools(rates.map(Rates::of_flat), quotas);
         Ok(())
+    }
+
+    /// As [`Home::look_at_rules`]; on a disk that is too full to keep new rules, those in force stay
+    /// until there is room.
+    ///
+    /// # Errors
+    /// Returns the disk's error if a new rulebook cannot be kept for another reason.
+    pub(super) fn look_at_rules_if_room(
+        &mut self,
+        now: Time,
+        at_once: bool,
+    ) -> Result<Vec<Record>, HomeError> {
+        if self.core.storage.is_full() {
+            return Ok(Vec::new());
+        }
+        match self.look_at_rules(now, at_once) {
+            Err(error) if error.is_full() => {
+                self.core.meet_full_disk()?;
+                self.news.watched.want();
+                Ok(Vec::new())
+            }
+            other => other,
+        }
     }
 
     /// Reads the rule files if it is time to, and returns the event lines of what changed.

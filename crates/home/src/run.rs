@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::batch::Outcome;
+use super::core::Core;
 use super::error::HomeError;
 use super::open::Home;
 use super::sandbox::programs;
@@ -19,6 +20,7 @@ use spoolgate_host::command;
 use spoolgate_host::keyring::CachedKeyring;
 use spoolgate_host::spool::claim::{self, Claimed, Looked};
 use spoolgate_host::spool::peek::Judge;
+use spoolgate_host::spool::publish;
 use spoolgate_host::spool::scan::PATIENCE_MS;
 use spoolgate_host::spool::watch::{HEARTBEAT, Hints};
 use spoolgate_ledger::disk::Disk;
@@ -52,9 +54,14 @@ struct GateJudge<'a> {
     keyring: &'a CachedKeyring,
     store: &'a Store,
     now: Time,
+    is_disk_full: bool,
 }
 
 impl Judge for GateJudge<'_> {
+    fn is_disk_full(&self) -> bool {
+        self.is_disk_full
+    }
+
     fn standing(&self, delivery: Delivery) -> Standing {
         let request = prepare(delivery, self.state, self.keyring, self.now);
         if let Ok(Authentic { envelope, .. }) = &request.request {
@@ -68,7 +75,7 @@ impl Judge for GateJudge<'_> {
                 return Standing::Waits(None);
             }
         }
-        Standing::of(&request, self.state, self.rules)
+        Standing::of(&request, self.state, self.rules, self.is_disk_full)
     }
 
     fn passes_now(&self, waiting: &Waiting) -> bool {
@@ -76,7 +83,36 @@ impl Judge for GateJudge<'_> {
     }
 }
 
+impl Core {
+    fn judge(&self) -> GateJudge<'_> {
+        GateJudge {
+            state: &self.state,
+            rules: &self.rulebook,
+            keyring: &self.keyring,
+            store: &self.store,
+            now: self.ledger_now(),
+            is_disk_full: self.storage.is_full(),
+        }
+    }
+}
+
 impl Home {
+    /// Returns the frames that the gate decides now. On a full disk it refuses the others at once,
+    /// without a line: a frame has no file that could wait.
+    fn served_frames(&self, mut frames: Vec<Claimed>) -> Vec<Claimed> {
+        let judge = self.core.judge();
+        if judge.is_disk_full {
+            frames.retain(|frame| {
+                let passes = judge.standing(frame.delivery.clone()) == Standing::Passes;
+                if !passes {
+                    self.intake.refuse_frame(frame, judge.now);
+                }
+                passes
+            });
+        }
+        frames
+    }
+
     /// Limits batches to this many requests from now on, at least 1.
     pub fn limit_batches(&mut self, entries: usize) {
         self.intake.scanner.set_batch_max(entries);
@@ -126,13 +162,7 @@ impl Home {
             });
         }
         let batch = self.core.ledger.position().batch;
-        let judge = GateJudge {
-            state: &self.core.state,
-            rules: &self.core.rulebook,
-            keyring: &self.core.keyring,
-            store: &self.core.store,
-            now: self.core.ledger_now(),
-        };
+        let judge = self.core.judge();
         let found = self
             .intake
             .scanner
@@ -151,7 +181,8 @@ impl Home {
         self.intake.failure = found.failure.or(self.intake.failure.take());
         let mut claimed = found.claimed;
         if !only_local {
-            claimed.extend(self.take_frames(self.intake.scanner.batch_max()));
+            let frames = self.take_frames(self.intake.scanner.batch_max());
+            claimed.extend(self.served_frames(frames));
         }
         let more = found.more || !claimed.is_empty() || self.intake.has_frames();
         let outcomes = self.process(claimed)?;
@@ -213,6 +244,7 @@ impl Home {
     ) -> Result<(), HomeError> {
         self.note_start();
         self.begin_watching();
+        publish::fill_reserve(self.core.seams.disk.as_ref());
         self.outside.waker = Some(hints.waker());
         let mut publish_by = None;
         let (since, mut shown) = (self.core.ledger_now(), None);

@@ -9,6 +9,7 @@ use super::open::Home;
 use super::parts::Intake;
 use spoolgate_gate::prepare::{Delivery, Origin, Refusal};
 use spoolgate_gate::record::{Decision, Status};
+use spoolgate_gate::storage;
 use spoolgate_host::doctor as machine;
 use spoolgate_host::socket::{Arrived, Fault, Socket};
 use spoolgate_host::spool::claim::Claimed;
@@ -18,6 +19,7 @@ use spoolgate_wire::answer::Answer;
 use spoolgate_wire::code::Code;
 use spoolgate_wire::envelope::claimed_id;
 use spoolgate_wire::ids::UnixUser;
+use spoolgate_wire::time::Time;
 
 /// Maximum bytes of frames per batch.
 const BATCH_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -216,6 +218,16 @@ impl Intake {
         if let Some(door) = &mut self.door {
             door.answer_later(place, answer);
         }
+    }
+
+    /// Refuses a frame without a line: a full disk has no room for one.
+    pub(super) fn refuse_frame(&self, frame: &Claimed, now: Time) {
+        let (Some(door), Some(client)) = (&self.door, client_of(&frame.claim)) else {
+            return;
+        };
+        let id = frame.delivery.content.as_ref().ok();
+        let id = id.and_then(|bytes| claimed_id(bytes)).unwrap_or(UNKNOWN_ID);
+        door.send(client, &storage::without_line(id, now));
     }
 
     /// Serves clients of the users that the rules name. If the socket's mode cannot be set, they

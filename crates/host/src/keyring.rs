@@ -81,6 +81,14 @@ pub enum KeyringError {
     NoLogKeys,
 }
 
+impl KeyringError {
+    /// Whether the disk of the keyring is full.
+    pub fn is_full(&self) -> bool {
+        matches!(self, KeyringError::Database(error)
+            if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull))
+    }
+}
+
 /// The open keyring.
 #[derive(Debug)]
 pub struct SqliteKeyring {

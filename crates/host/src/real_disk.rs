@@ -8,7 +8,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{self as rfs, Advice, AtFlags, FileType, OFlags, RenameFlags, ResolveFlags};
+use rustix::fs::{
+    self as rfs, Advice, AtFlags, FallocateFlags, FileType, OFlags, RenameFlags, ResolveFlags,
+};
 
 use spoolgate_ledger::disk::{
     Access, DirStream, Disk, Entry, FileId, Kind, LogFile, Mode, ReadFile, Space, Stat,
@@ -335,6 +337,16 @@ impl Disk for RealDisk {
         Ok(rfs::syncfs(self.open_dir(dir)?)?)
     }
 
+    fn allocate(&self, path: &Path, offset: u64, bytes: u64) -> io::Result<()> {
+        let fd = self.open_at(path, OFlags::WRONLY | OFlags::NONBLOCK, rfs::Mode::empty())?;
+        match rfs::fallocate(&fd, FallocateFlags::KEEP_SIZE, offset, bytes) {
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
+                Err(io::ErrorKind::Unsupported.into())
+            }
+            other => Ok(other?),
+        }
+    }
+
     fn space(&self, dir: &Path) -> io::Result<Space> {
         let known = rfs::fstatvfs(self.open_dir(dir)?)?;
         Ok(Space {
@@ -380,6 +392,11 @@ impl LogFile for RealLog {
 
     fn sync_data(&self) -> io::Result<()> {
         self.file.sync_data()
+    }
+
+    fn give_back_room(&self) -> io::Result<()> {
+        // Blocks behind the end are freed although the length stays as it is.
+        self.file.set_len(self.len()?)
     }
 
     fn drop_cache(&self, from: u64) -> io::Result<()> {

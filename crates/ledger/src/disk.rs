@@ -133,6 +133,15 @@ pub trait Disk: Send + Sync {
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Makes everything on the file system of `dir` durable.
     fn sync_fs(&self, dir: &Path) -> io::Result<()>;
+    /// Takes room on the disk for the bytes `offset..offset + bytes` of a file that exists, without
+    /// changing its length, so that no later write there fails for want of room. Takes nothing
+    /// where the file has its room already.
+    ///
+    /// # Errors
+    /// Returns the system's error; [`io::ErrorKind::Unsupported`] if the file system cannot do this.
+    fn allocate(&self, _path: &Path, _offset: u64, _bytes: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Returns the free room on the file system of `dir`; a disk without limits has all of it.
     fn space(&self, _dir: &Path) -> io::Result<Space> {
         Ok(Space {
@@ -158,6 +167,10 @@ pub trait LogFile: Send + Sync {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
     /// Makes appended bytes durable.
     fn sync_data(&self) -> io::Result<()>;
+    /// Gives room back that was taken behind its end. Its bytes stay as they are.
+    fn give_back_room(&self) -> io::Result<()> {
+        Ok(())
+    }
     /// Drops cached pages from byte `from` on, so that the next read comes from the medium. A hint.
     fn drop_cache(&self, from: u64) -> io::Result<()>;
 }
@@ -188,6 +201,14 @@ pub fn fill_at(file: &dyn LogFile, offset: u64, buffer: &mut [u8]) -> io::Result
         }
     }
     Ok(())
+}
+
+/// Whether this error means that the disk, or what its quota leaves to the gate's user, is full.
+pub fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
 }
 
 /// The temporary name beside `path` that [`replace`] writes to first. `None` if the path has no

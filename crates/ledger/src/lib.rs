@@ -23,6 +23,7 @@ pub mod prove;
 pub mod prune;
 pub mod recover;
 pub mod redacted;
+mod reserve;
 pub mod rotation;
 pub mod scan;
 pub mod seal;

@@ -11,12 +11,13 @@ use super::line::{self, LineError};
 use super::note::{self, Checkpoint, SignerKey, VerifierKey};
 use super::prune::Missing;
 use super::recover::Corruption;
+use super::reserve::{self, Room};
 use super::rotation::{self, LogIdentity, Order, Rotation, RotationError};
 use super::scan::BATCH_BYTES_MAX;
 use super::seal::Seal;
 use super::segment::{self, Previous, Rest, SEGMENT_BYTES_MAX, SEGMENT_LINES_MAX, Segment};
 use super::tree::{Frontier, Hash, leaf_hash};
-use crate::disk::{self, Access, Disk, LogFile, Mode};
+use crate::disk::{self, Disk, LogFile, Mode};
 
 /// Why a ledger operation failed.
 #[derive(Debug, thiserror::Error)]
@@ -256,6 +257,7 @@ pub struct Ledger {
     file: Box<dyn LogFile>,
     position: Position,
     poisoned: bool,
+    room: Room,
 }
 
 /// Path of the newest checkpoint below the home.
@@ -303,6 +305,7 @@ impl Ledger {
             file,
             position,
             poisoned: false,
+            room: Room::default(),
         }
     }
 
@@ -339,13 +342,14 @@ impl Ledger {
         bodies: &[(&str, String)],
     ) -> Result<Ledger, LedgerError> {
         let rendered = render_batch(&Position::start(signer.identity()), &signer, bodies)?;
-        let file = write_segment(disk.as_ref(), 1, rendered.bytes.as_bytes())?;
+        let file = reserve::write_segment(disk.as_ref(), 1, rendered.bytes.as_bytes())?;
         let mut ledger = Ledger {
             disk,
             signer,
             file,
             position: rendered.after,
             poisoned: false,
+            room: Room::default(),
         };
         ledger.publish_head()?;
         Ok(ledger)
@@ -361,21 +365,40 @@ impl Ledger {
         &self.signer
     }
 
-    /// Begins a new segment if this one is full. Call it before a batch is numbered: the new
-    /// segment's first lines take numbers of their own.
+    /// Takes room for the next batches: a quarter of `reserve` bytes behind the last line, and
+    /// `reserve` bytes for the next segment. Begins that segment if this one is full, or can take no
+    /// more room. Call it before a batch is numbered: the new segment's first lines take numbers of
+    /// their own.
+    ///
+    /// Returns whether all of that room is taken. If it is not, the disk is full, and what was taken
+    /// earlier is left for what cannot wait.
     ///
     /// # Errors
     /// Returns [`LedgerError`] if the new segment cannot be written.
-    pub fn make_room(&mut self) -> Result<(), LedgerError> {
+    pub fn make_room(&mut self, reserve: u64) -> Result<bool, LedgerError> {
         if self.poisoned {
             return Err(LedgerError::Poisoned);
         }
-        if self.position.offset >= SEGMENT_BYTES_MAX || self.position.lines >= SEGMENT_LINES_MAX {
-            self.poisoned = true;
-            self.cut(None)?;
-            self.poisoned = false;
+        let has_room = self.take_ahead(reserve);
+        let is_reserved = self.room.fill_reserve(self.disk.as_ref(), reserve);
+        let is_long =
+            self.position.offset >= SEGMENT_BYTES_MAX || self.position.lines >= SEGMENT_LINES_MAX;
+        // A segment that is too long on a full disk only grows longer.
+        let may_begin = is_reserved || self.room.has_reserve();
+        if !(may_begin && (is_long || !has_room)) {
+            return Ok(is_reserved && has_room);
         }
-        Ok(())
+        self.poisoned = true;
+        self.cut(None)?;
+        self.poisoned = false;
+        let has_room = self.take_ahead(reserve);
+        Ok(self.room.fill_reserve(self.disk.as_ref(), reserve) && has_room)
+    }
+
+    fn take_ahead(&mut self, reserve: u64) -> bool {
+        let (segment, offset) = (self.position.segment, self.position.offset);
+        self.room
+            .take_ahead(self.disk.as_ref(), segment, offset, reserve / 4)
     }
 
     /// Appends a batch of (kind, body) and its seal: one write, one read back, one fdatasync. When
@@ -401,15 +424,18 @@ impl Ledger {
     /// ```
     ///
     /// # Errors
-    /// Returns [`LedgerError`]. After a failed write or sync every further call is
-    /// [`LedgerError::Poisoned`]: a second fsync that succeeds proves nothing (Rebello et al.,
-    /// ATC'20).
+    /// Returns [`LedgerError`]; if there is no room for the batch, nothing was written. After a
+    /// failed write or sync every further call is [`LedgerError::Poisoned`]: a second fsync that
+    /// succeeds proves nothing (Rebello et al., ATC'20).
     pub fn append(&mut self, bodies: &[(&str, String)]) -> Result<Sealed, LedgerError> {
         if self.poisoned {
             return Err(LedgerError::Poisoned);
         }
         // If rendering fails, the disk was not touched.
         let rendered = render_batch(&self.position, &self.signer, bodies)?;
+        let (segment, offset) = (self.position.segment, self.position.offset);
+        let bytes = u64::try_from(rendered.bytes.len()).unwrap_or(u64::MAX);
+        self.room.take(self.disk.as_ref(), segment, offset, bytes)?;
         self.poisoned = true;
         self.write(&rendered)?;
         let locations = rendered.locations(&self.position, bodies.len());
@@ -450,27 +476,29 @@ impl Ledger {
     /// Publishes the checkpoint of the last seal. Answers need not wait for it: after a crash in
     /// between, the checkpoint is behind the log, and the next start renews it.
     ///
+    /// Returns whether there was room for it on the disk. Without it the log is as sound; the next
+    /// checkpoint stands for this one too.
+    ///
     /// # Errors
     /// Returns [`LedgerError`]; every further call is then [`LedgerError::Poisoned`].
-    pub fn publish_head(&mut self) -> Result<(), LedgerError> {
+    pub fn publish_head(&mut self) -> Result<bool, LedgerError> {
         if self.poisoned {
             return Err(LedgerError::Poisoned);
         }
         self.poisoned = true;
-        self.publish_checkpoint(&self.sign_checkpoint()?)?;
+        let is_published = self.publish_checkpoint(&self.sign_checkpoint()?)?;
         self.poisoned = false;
-        Ok(())
+        Ok(is_published)
     }
 
     /// Publishes the checkpoint unless it equals `published`: Ed25519 signs the same text the same
     /// way every time.
     pub(super) fn renew_checkpoint(&self, published: &str) -> Result<(), LedgerError> {
         let text = self.sign_checkpoint()?;
-        if text == published {
-            Ok(())
-        } else {
-            self.publish_checkpoint(&text)
+        if text != published {
+            self.publish_checkpoint(&text)?;
         }
+        Ok(())
     }
 
     /// Signs the checkpoint of the last seal, with the same size and root.
@@ -480,16 +508,14 @@ impl Ledger {
         Ok(note::sign_checkpoint(&checkpoint, &self.signer.log)?)
     }
 
-    fn publish_checkpoint(&self, text: &str) -> Result<(), LedgerError> {
+    fn publish_checkpoint(&self, text: &str) -> Result<bool, LedgerError> {
         let path = PathBuf::from(CHECKPOINT_FILE);
-        disk::replace(
-            self.disk.as_ref(),
-            &path,
-            text.as_bytes(),
-            Mode::Shared,
-            false,
-        )
-        .map_err(|source| LedgerError::Disk { path, source })
+        let (disk, bytes) = (self.disk.as_ref(), text.as_bytes());
+        match disk::replace(disk, &path, bytes, Mode::Shared, false) {
+            Ok(()) => Ok(true),
+            Err(error) if disk::is_full(&error) => Ok(false),
+            Err(source) => Err(LedgerError::Disk { path, source }),
+        }
     }
 
     /// Begins a new segment. `rest` describes the bytes after the valid end of the old one.
@@ -588,7 +614,11 @@ impl Ledger {
         bodies: &[(&str, String)],
     ) -> Result<Sealed, LedgerError> {
         let rendered = render_batch(start, &self.signer, bodies)?;
-        self.file = write_segment(self.disk.as_ref(), start.segment, rendered.bytes.as_bytes())?;
+        let bytes = rendered.bytes.as_bytes();
+        let file = reserve::write_segment(self.disk.as_ref(), start.segment, bytes)?;
+        // The room behind the end of the old segment is of no use any more.
+        let _ = std::mem::replace(&mut self.file, file).give_back_room();
+        self.room = Room::default();
         let locations = rendered.locations(start, bodies.len());
         self.position = rendered.after;
         Ok(Sealed { locations })
@@ -628,24 +658,6 @@ pub fn read_line(disk: &dyn Disk, location: Location) -> Result<Vec<u8>, LedgerE
         ))),
         Err(error) => Err(fail(error)),
     }
-}
-
-/// Writes a whole segment file, atomically.
-fn write_segment(
-    disk: &dyn Disk,
-    number: u32,
-    bytes: &[u8],
-) -> Result<Box<dyn LogFile>, LedgerError> {
-    let path = segment::path(number);
-    let fail = |source| LedgerError::Disk {
-        path: path.clone(),
-        source,
-    };
-    if disk.stat(&path).map_err(fail)?.is_some() {
-        return Err(fail(io::ErrorKind::AlreadyExists.into()));
-    }
-    disk::replace(disk, &path, bytes, Mode::Shared, true).map_err(fail)?;
-    disk.open_log(&path, Access::Append).map_err(fail)
 }
 
 fn render_batch(

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::disk::{
@@ -43,6 +44,8 @@ struct Entries {
 struct File {
     inode: u64,
     bytes: Mutex<Vec<u8>>,
+    /// Where the room ends that was taken in advance.
+    allocated: AtomicU64,
 }
 
 /// The error of a full disk.
@@ -76,12 +79,14 @@ impl Memory {
         locked(&self.0).capacity = capacity;
     }
 
-    /// Returns how many of `bytes` more bytes fit.
-    fn fitting(&self, bytes: usize) -> usize {
-        let free = locked(&self.0).free();
-        free.map_or(bytes, |free| {
-            bytes.min(usize::try_from(free).unwrap_or(usize::MAX))
-        })
+    /// Returns how many of `bytes` more bytes of a file with `length` bytes, and room up to
+    /// `allocated`, fit.
+    fn fitting(&self, length: u64, allocated: u64, bytes: usize) -> usize {
+        let Some(free) = locked(&self.0).free() else {
+            return bytes;
+        };
+        let room = free.saturating_add(allocated.saturating_sub(length));
+        bytes.min(usize::try_from(room).unwrap_or(usize::MAX))
     }
 
     fn file(&self, path: &Path) -> io::Result<Arc<File>> {
@@ -93,7 +98,7 @@ impl Memory {
 impl Entries {
     /// Returns the bytes that are free; `None` if there is no limit.
     fn free(&self) -> Option<u64> {
-        let used = self.files.values().map(|file| file.length());
+        let used = self.files.values().map(|file| file.taken());
         Some(self.capacity?.saturating_sub(used.sum()))
     }
 
@@ -102,6 +107,7 @@ impl Entries {
         let file = File {
             inode: self.inodes,
             bytes: Mutex::new(bytes),
+            allocated: AtomicU64::new(0),
         };
         self.files.insert(path.to_owned(), Arc::new(file));
     }
@@ -110,6 +116,11 @@ impl Entries {
 impl File {
     fn length(&self) -> u64 {
         u64::try_from(locked(&self.bytes).len()).unwrap_or(u64::MAX)
+    }
+
+    /// Bytes of the disk that it takes.
+    fn taken(&self) -> u64 {
+        self.length().max(self.allocated.load(Ordering::SeqCst))
     }
 
     fn copy(&self) -> Vec<u8> {
@@ -202,7 +213,7 @@ impl Disk for Memory {
     fn write(&self, path: &Path, bytes: &[u8], _: Mode, _: bool) -> io::Result<()> {
         // A new file takes the place of the old one, as on a real disk.
         let _ = self.remove(path);
-        let fits = self.fitting(bytes.len());
+        let fits = self.fitting(0, 0, bytes.len());
         let written = bytes.get(..fits).unwrap_or_default().to_vec();
         locked(&self.0).put(path, written);
         if fits < bytes.len() {
@@ -222,10 +233,21 @@ impl Disk for Memory {
         let file = self.file(path)?;
         let end = offset.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
         let grows = usize::try_from(end.saturating_sub(file.length())).unwrap_or(usize::MAX);
-        if self.fitting(grows) < grows {
+        if self.fitting(file.length(), file.allocated.load(Ordering::SeqCst), grows) < grows {
             return Err(io::Error::from_raw_os_error(ENOSPC));
         }
         file.write_at(offset, bytes)
+    }
+
+    fn allocate(&self, path: &Path, offset: u64, bytes: u64) -> io::Result<()> {
+        let file = self.file(path)?;
+        let end = offset.saturating_add(bytes);
+        let more = end.saturating_sub(file.taken());
+        if locked(&self.0).free().is_some_and(|free| free < more) {
+            return Err(io::Error::from_raw_os_error(ENOSPC));
+        }
+        file.allocated.fetch_max(end, Ordering::SeqCst);
+        Ok(())
     }
 
     fn space(&self, _: &Path) -> io::Result<Space> {
@@ -266,7 +288,10 @@ impl LogFile for MemoryLog {
     }
 
     fn append(&self, bytes: &[u8]) -> io::Result<()> {
-        let fits = self.disk.fitting(bytes.len());
+        let allocated = self.file.allocated.load(Ordering::SeqCst);
+        let fits = self
+            .disk
+            .fitting(self.file.length(), allocated, bytes.len());
         let written = bytes.get(..fits).unwrap_or_default();
         locked(&self.file.bytes).extend_from_slice(written);
         if fits < bytes.len() {
@@ -283,6 +308,11 @@ impl LogFile for MemoryLog {
     }
 
     fn sync_data(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn give_back_room(&self) -> io::Result<()> {
+        self.file.allocated.store(0, Ordering::SeqCst);
         Ok(())
     }
 

@@ -33,6 +33,8 @@ const EXIT_AGE_S_MAX: u32 = 86_400;
 /// Longest time that a hold may wait for an approver, seconds.
 const HOLD_S_MAX: u32 = 31 * 86_400;
 
+/// The least room that may be taken in advance, bytes.
+const RESERVE_BYTES_MIN: u64 = 4 << 20;
 /// Largest bounds on free space, bytes.
 const STORAGE_BYTES_MAX: u64 = 1 << 40;
 
@@ -176,6 +178,9 @@ pub struct Safety {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Storage {
+    /// Room that is taken in advance, for exits, cancels, tightens and halts on a full disk. Bytes.
+    #[serde(default = "reserve")]
+    pub reserve_bytes: Count<RESERVE_BYTES_MIN, STORAGE_BYTES_MAX>,
     /// Free space below which the gate only serves what makes things safer, and queries. Bytes.
     #[serde(default = "floor")]
     pub floor_bytes: Count<0, STORAGE_BYTES_MAX>,
@@ -184,6 +189,7 @@ pub struct Storage {
 impl Default for Storage {
     fn default() -> Storage {
         Storage {
+            reserve_bytes: reserve(),
             floor_bytes: floor(),
         }
     }
@@ -274,6 +280,10 @@ fn require() -> CageLevel {
     CageLevel::Require
 }
 
+fn reserve() -> Count<RESERVE_BYTES_MIN, STORAGE_BYTES_MAX> {
+    Count::usual::<{ 16 << 20 }>()
+}
+
 fn floor() -> Count<0, STORAGE_BYTES_MAX> {
     Count::usual::<{ 256 << 20 }>()
 }
@@ -313,7 +323,10 @@ mod tests {
         ("reduced_risk_factor", "0.5"),
         ("control_confidence_min", "0"),
         ("hold_expires_s", "86400"),
-        ("storage", "{floor_bytes: 268435456}"),
+        (
+            "storage",
+            "{reserve_bytes: 16777216, floor_bytes: 268435456}",
+        ),
     ];
 
     fn compile(safety: &str, instruments: &str, strategy: &str) -> Result<Rulebook, String> {
@@ -401,6 +414,8 @@ mod tests {
             ("dead_man", ""),
             ("storage", "{floor_bytes: -1}"),
             ("storage", "{floor_bytes: 1099511627777}"),
+            ("storage", "{reserve_bytes: 4194303}"),
+            ("storage", "{reserve_bytes: 1099511627777}"),
             ("storage", "{room: 4194304}"),
             ("restricted_instruments", "[BTC-UDS]"),
             ("restricted_instruments", "[BTC-USD, BTC-USD]"),

@@ -329,7 +329,7 @@ fn only_requests_that_make_things_safer_pass_a_quota() {
             content: Ok(content),
         };
         let prepared = prepare(&delivery, home.state(), &desk, now);
-        Standing::of(&prepared, home.state(), home.rulebook()) == Standing::Passes
+        Standing::of(&prepared, home.state(), home.rulebook(), false) == Standing::Passes
     };
     let mode = |mode: &str| decision("d", json!({"action": "set_risk_mode", "risk_mode": mode}));
     let cases = [

@@ -266,7 +266,7 @@ fn instructions_that_do_not_fit_are_in_the_next_line_of_the_same_batch() {
 }
 
 #[test]
-fn a_disk_that_is_full_ends_the_gate_and_the_next_start_writes_it() {
+fn a_disk_that_fails_ends_the_gate_and_the_next_start_writes_it() {
     let desk = Desk::new();
     let mut home = desk.open();
     desk.place.disk.faults.lock().unwrap().write_fails_for = Some("spool/outbox".to_owned());

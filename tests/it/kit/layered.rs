@@ -254,6 +254,11 @@ impl Disk for Layered {
         };
         self.with(call, |disk| disk.write_at(path, offset, bytes, mode))
     }
+    fn allocate(&self, path: &Path, offset: u64, bytes: u64) -> io::Result<()> {
+        self.with(call("allocate", path), |disk| {
+            disk.allocate(path, offset, bytes)
+        })
+    }
     fn space(&self, dir: &Path) -> io::Result<Space> {
         self.with(call("space", dir), |disk| disk.space(dir))
     }
@@ -299,6 +304,11 @@ impl LogFile for LayeredLog {
     fn sync_data(&self) -> io::Result<()> {
         around(&*self.hook, call("sync_data", &self.path), || {
             self.file.sync_data()
+        })
+    }
+    fn give_back_room(&self) -> io::Result<()> {
+        around(&*self.hook, call("give_back_room", &self.path), || {
+            self.file.give_back_room()
         })
     }
     fn drop_cache(&self, from: u64) -> io::Result<()> {

@@ -19,7 +19,7 @@ pub struct Faults {
     pub read_back_flip: bool,
     /// This many syncs of the log's data return EIO; later ones succeed.
     pub sync_failures: u32,
-    /// The next write of a file whose path contains this text returns ENOSPC.
+    /// The next write of a file whose path contains this text returns EIO.
     pub write_fails_for: Option<String>,
     /// Whether an append happened.
     pub appended: bool,
@@ -128,9 +128,13 @@ impl Disk for MemoryDisk {
         {
             faults.write_fails_for = None;
             self.put(path, &bytes[..bytes.len() / 2]);
-            return Err(error(ENOSPC));
+            return Err(error(EIO));
         }
         self.memory.write(path, bytes, Mode::Shared, true)
+    }
+
+    fn allocate(&self, path: &Path, offset: u64, bytes: u64) -> io::Result<()> {
+        self.memory.allocate(path, offset, bytes)
     }
 
     fn space(&self, dir: &Path) -> io::Result<Space> {
@@ -208,6 +212,10 @@ impl LogFile for MemoryLog {
             return Err(error(EIO));
         }
         Ok(())
+    }
+
+    fn give_back_room(&self) -> io::Result<()> {
+        self.file.give_back_room()
     }
 
     fn drop_cache(&self, _from: u64) -> io::Result<()> {

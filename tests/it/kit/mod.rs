@@ -285,7 +285,9 @@ pub(crate) fn names(folder: &Path) -> BTreeSet<OsString> {
 
 /// Reads the files of a folder, except for the folders of commands.
 pub(crate) fn contents(folder: &Path) -> BTreeMap<OsString, Vec<u8>> {
-    names(folder)
+    let mut names = names(folder);
+    names.retain(|name| name != ".reserve");
+    names
         .into_iter()
         .map(|name| (name.clone(), fs::read(folder.join(name)).unwrap()))
         .collect()

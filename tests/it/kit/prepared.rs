@@ -51,7 +51,10 @@ impl Base {
             text.replace("quote_age_floor_s: 120 ", "quote_age_floor_s: 500000 ")
                 .replace("request_age_max_s: 300 ", "request_age_max_s: 80000 ")
                 // Some copies are on small disks of their own.
-                .replace("floor_bytes: 268435456", "floor_bytes: 0")
+                .replace(
+                    "reserve_bytes: 16777216, floor_bytes: 268435456",
+                    "reserve_bytes: 4194304, floor_bytes: 0",
+                )
         });
         edit(&home.join("rules/principals.yaml"), |text| {
             format!(

@@ -243,6 +243,8 @@ fn a_disk_that_fails_during_recovery() {
         (
             "the new segment",
             Faults {
+                // Neither the reserve takes it nor a file of its own.
+                append_room: Some(10),
                 write_fails_for: Some("log-00000002".to_owned()),
                 ..Faults::default()
             },

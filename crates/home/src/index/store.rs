@@ -5,6 +5,7 @@
 //! ledger; the next start rolls it forward. The WAL is not synced: a power cut can lose commits,
 //! but never their order.
 
+use std::cell::Cell;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -41,6 +42,23 @@ pub enum StoreError {
     /// A value that cannot be read back.
     #[error("state.db: {0}; it is a cache: `spoolgate rebuild` rebuilds it from the ledger")]
     Damaged(String),
+}
+
+impl StoreError {
+    /// Whether the disk refuses what SQLite would write: it is full, or a quota is used up, which
+    /// SQLite does not tell from other errors of writing.
+    pub fn is_full(&self) -> bool {
+        const SHM_SIZE: i32 = rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
+        const WRITE: i32 = rusqlite::ffi::SQLITE_IOERR_WRITE;
+        match self {
+            StoreError::Database(error) => {
+                let extended = error.sqlite_error().map(|error| error.extended_code);
+                error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull)
+                    || matches!(extended, Some(SHM_SIZE | WRITE))
+            }
+            StoreError::Damaged(_) => false,
+        }
+    }
 }
 
 impl From<serde_json::Error> for StoreError {
@@ -86,6 +104,8 @@ pub struct Store {
     beside: Option<PathBuf>,
     /// State of the index file that the WAL belongs to, for a brief holder.
     base: Option<String>,
+    /// Whether the transaction stays open from one batch to the next.
+    is_kept_open: Cell<bool>,
 }
 
 /// Identifies a file and its state by inode, size and time of last change. Only [`is_same`]
@@ -195,10 +215,18 @@ impl Store {
 
     fn open_or_replace(home: &Path) -> Result<Store, StoreError> {
         let path = home.join(STATE_FILE);
-        match Connection::open(&path)
-            .map_err(StoreError::from)
-            .and_then(Store::prepare)
-        {
+        let open = || {
+            Connection::open(&path)
+                .map_err(StoreError::from)
+                .and_then(Store::prepare)
+        };
+        match open() {
+            // There is no room for the file that lets others read at the same time.
+            Err(error) if error.is_full() => {
+                let database = Connection::open(&path)?;
+                database.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+                Store::prepare(database)
+            }
             Err(StoreError::Database(error))
                 if matches!(
                     error.sqlite_error_code(),
@@ -285,6 +313,7 @@ impl Store {
             database,
             beside: None,
             base: None,
+            is_kept_open: Cell::new(false),
         })
     }
 
@@ -310,6 +339,7 @@ impl Store {
             database,
             beside: None,
             base: None,
+            is_kept_open: Cell::new(false),
         };
         let version: i64 = store
             .database
@@ -369,12 +399,50 @@ impl Store {
 
     /// Begins the transaction of a batch.
     pub fn begin(&self) -> Result<(), StoreError> {
+        if self.is_kept_open.get() && !self.database.is_autocommit() {
+            return Ok(());
+        }
         Ok(self.database.execute_batch("BEGIN IMMEDIATE")?)
     }
 
-    /// Commits the transaction of a batch.
+    /// Commits the transaction of a batch, unless it is kept open.
     pub fn commit(&self) -> Result<(), StoreError> {
+        if self.is_kept_open.get() {
+            return Ok(());
+        }
         Ok(self.database.execute_batch("COMMIT")?)
+    }
+
+    /// Keeps the transaction open from one batch to the next, because the disk has no room for it.
+    /// What it holds is in memory alone; a start makes it again from the ledger.
+    ///
+    /// # Errors
+    /// Returns [`StoreError`] if SQLite cannot be told to keep it in memory.
+    pub fn keep_open(&self) -> Result<(), StoreError> {
+        self.database.pragma_update(None, "cache_spill", false)?;
+        self.is_kept_open.set(true);
+        Ok(())
+    }
+
+    /// Commits what was kept open. Returns whether the disk had room for it; if not, SQLite has
+    /// rolled it back.
+    ///
+    /// # Errors
+    /// Returns [`StoreError`] for any other error.
+    pub fn let_go(&self) -> Result<bool, StoreError> {
+        if self.is_kept_open.replace(false) && !self.database.is_autocommit() {
+            match self.commit() {
+                Err(error) if error.is_full() => return Ok(false),
+                other => other?,
+            }
+            self.database.pragma_update(None, "cache_spill", true)?;
+        }
+        Ok(true)
+    }
+
+    /// Whether the transaction stays open from one batch to the next.
+    pub fn is_kept_open(&self) -> bool {
+        self.is_kept_open.get()
     }
 
     /// Checkpoints the WAL if it has grown large; a brief holder calls this last.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::name::{ClaimName, FileName};
 use spoolgate_gate::prepare::{Delivery, Origin, Refusal};
-use spoolgate_ledger::disk::{Disk, Kind, Mode, ReadFile, Stat};
+use spoolgate_ledger::disk::{Disk, Kind, Mode, ReadFile, Stat, is_full};
 use spoolgate_wire::code::Code;
 use spoolgate_wire::envelope::REQUEST_BYTES_MAX;
 use spoolgate_wire::json;
@@ -357,6 +357,8 @@ pub(super) fn take(
         {
             Ok(Looked::Skipped)
         }
+        // It is met again by the next look, when there may be room.
+        Err(error) if is_full(&error) => Ok(Looked::Skipped),
         // Somebody else's directory without write permission, a mount, or a file in a sticky
         // folder: whatever others can put there must not end the gate. If the gate cannot write to
         // its own folder, the operator must see that error.
@@ -407,13 +409,15 @@ pub fn begin_again(
 ) -> io::Result<Looked> {
     let shown = claim.file.clone();
     let batch = if claim.is_aside() { batch } else { claim.batch };
-    let next = ClaimName {
+    let mut next = ClaimName {
         attempt: claim.attempt.saturating_add(1),
         batch,
         ..claim.clone()
     };
     match disk.rename_new(&path_of_claim(&claim), &path_of_claim(&next)) {
         Ok(()) => {}
+        // The attempt is not counted then.
+        Err(error) if is_full(&error) => next = claim,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Looked::Skipped),
         Err(error) => return Err(error),
     }
@@ -457,7 +461,9 @@ pub fn set_aside(disk: &dyn Disk, claim: ClaimName) -> io::Result<ClaimName> {
         match disk.rename_new(&path_of_claim(&claim), &path_of_claim(&aside)) {
             Ok(()) => return Ok(aside),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(claim),
+            Err(error) if error.kind() == io::ErrorKind::NotFound || is_full(&error) => {
+                return Ok(claim);
+            }
             Err(error) => return Err(error),
         }
     }
@@ -475,10 +481,11 @@ pub fn take_up(disk: &dyn Disk, claim: ClaimName, batch: u64) -> io::Result<Clai
     match disk.rename_new(&path_of_claim(&claim), &path_of_claim(&next)) {
         Ok(()) => Ok(next),
         Err(error)
-            if matches!(
-                error.kind(),
-                io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound
-            ) =>
+            if is_full(&error)
+                || matches!(
+                    error.kind(),
+                    io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound
+                ) =>
         {
             Ok(claim)
         }

@@ -24,6 +24,10 @@ const REMEMBERED_MS: u64 = 60_000;
 
 /// Decides whether a request passes regardless of the quota.
 pub trait Judge {
+    /// Whether files within the quota must pass too, because the disk is full.
+    fn is_disk_full(&self) -> bool {
+        false
+    }
     /// Judges a file as it would be claimed.
     fn standing(&self, delivery: Delivery) -> Standing;
     /// Judges a file that was left earlier.

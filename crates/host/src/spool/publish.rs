@@ -27,6 +27,53 @@ pub enum Published {
     /// The answer could not be published: somebody who can write to the folder, or has replaced the
     /// folder, prevents it. When the same request is sent again, the answer is published again.
     Blocked(io::Error),
+    /// The disk has no room for the answer.
+    NoRoom,
+}
+
+/// Files with room for an answer each, below the home: on a full disk answers and instructions are
+/// written into them.
+pub const RESERVE_DIR: &str = "spool/out/.reserve";
+/// How many there are.
+const RESERVE_FILES: u32 = 256;
+/// The room of each, bytes.
+const RESERVE_BYTES: usize = 4096;
+
+/// Makes the files of [`RESERVE_DIR`] that are missing, as far as there is room for them.
+pub fn fill_reserve(disk: &dyn Disk) {
+    let folder = Path::new(RESERVE_DIR);
+    let fill = |path: &Path| {
+        if disk.stat(path)?.is_some() {
+            return Ok(());
+        }
+        disk.write(path, b"", Mode::Shared, false)?;
+        let bytes = u64::try_from(RESERVE_BYTES).unwrap_or(u64::MAX);
+        // One without its room would only seem to be a reserve.
+        disk.allocate(path, 0, bytes)
+            .inspect_err(|_| drop(disk.remove(path)))
+    };
+    // The names do not matter, only that there are so many: one that cannot be made shows that no
+    // other can.
+    let _ = disk.create_dir(folder, Mode::Private).and_then(|()| {
+        (0..RESERVE_FILES).try_for_each(|number| fill(&folder.join(format!("{number:03}"))))
+    });
+}
+
+/// Writes an answer into one of the files of the reserve and gives it its name.
+fn publish_from_reserve(disk: &dyn Disk, path: &Path, bytes: &[u8], mode: Mode) -> Published {
+    let written = || -> io::Result<()> {
+        if bytes.len() > RESERVE_BYTES || mode != Mode::Shared {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let folder = Path::new(RESERVE_DIR);
+        let entry = disk.read_dir(folder)?.next();
+        let taken = folder.join(entry.ok_or(io::ErrorKind::StorageFull)??.name);
+        let hidden = disk::temporary(path).ok_or(io::ErrorKind::InvalidInput)?;
+        disk.rename(&taken, &hidden)?;
+        disk.write_at(&hidden, 0, bytes, mode)?;
+        disk.rename(&hidden, path)
+    };
+    written().map_or(Published::NoRoom, |()| Published::Done)
 }
 
 /// Maximum number of attempts per answer: somebody who creates obstacles as fast as the gate writes
@@ -55,6 +102,11 @@ pub fn publish(disk: &dyn Disk, path: &Path, bytes: &[u8], mode: Mode) -> io::Re
         };
         let kind = error.kind();
         let again = match kind {
+            _ if disk::is_full(&error) => {
+                // What was begun only takes room.
+                let _ = disk::temporary(path).map(|hidden| disk.remove(&hidden));
+                return Ok(publish_from_reserve(disk, path, bytes, mode));
+            }
             io::ErrorKind::NotFound => make_folder(disk, path),
             io::ErrorKind::IsADirectory => move_aside(disk, path).map(|aside| moved = aside),
             // Somebody created the hidden name again after it was cleared.

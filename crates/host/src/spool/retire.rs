@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::claim::{WORK_DIR, is_senders_doing, path_of_claim};
 use super::name::ClaimName;
-use spoolgate_ledger::disk::{Disk, Mode};
+use spoolgate_ledger::disk::{Disk, Mode, is_full};
 use spoolgate_wire::envelope::REQUEST_BYTES_MAX;
 use spoolgate_wire::signing::sha256_hex;
 
@@ -40,11 +40,12 @@ pub struct Done<'a> {
     pub keep: Option<Keep<'a>>,
 }
 
-/// Retires claims. Copies are durable before the original files are removed.
+/// Retires claims. Copies are durable before the original files are removed. Returns the files that
+/// a full disk has no room to move yet, each with its new path; see [`move_away`].
 ///
 /// # Errors
 /// Returns the disk's error. A claim that is already gone is not an error.
-pub fn retire(disk: &dyn Disk, done: &[Done<'_>]) -> io::Result<()> {
+pub fn retire(disk: &dyn Disk, done: &[Done<'_>]) -> io::Result<Vec<(PathBuf, PathBuf)>> {
     let to_copy = || {
         done.iter()
             .filter_map(|done| done.keep)
@@ -87,9 +88,14 @@ pub fn retire(disk: &dyn Disk, done: &[Done<'_>]) -> io::Result<()> {
             other => other?,
         }
     }
-    to_move
-        .into_iter()
-        .try_for_each(|(claim, place)| move_away(disk, claim, place))
+    let mut left = Vec::new();
+    for (claim, place) in to_move {
+        let (from, to) = (path_of_claim(claim), path_of(place));
+        if !move_away(disk, &from, &to)? {
+            left.push((from, to));
+        }
+    }
+    Ok(left)
 }
 
 fn path_of(place: &str) -> PathBuf {
@@ -128,27 +134,38 @@ fn stands_copied(
             disk.create_dir(Path::new(REJECTED_DIR), Mode::Private)?;
             disk.write(&path, &bytes, Mode::Private, durable)?;
         }
+        // Then the file of the claim is kept as it is.
+        Err(error) if is_full(&error) => {
+            let _ = disk.remove(&path);
+            return Ok(false);
+        }
         other => other?,
     }
     Ok(true)
 }
 
-fn move_away(disk: &dyn Disk, claim: &ClaimName, place: &str) -> io::Result<()> {
-    let path = path_of_claim(claim);
-    let keep = || disk.rename(&path, &path_of(place));
-    match keep() {
+/// Moves the file of a claim to the refused ones. Returns whether the disk had room for that.
+///
+/// # Errors
+/// Returns the disk's error. A claim that is already gone is not an error.
+pub fn move_away(disk: &dyn Disk, path: &Path, to: &Path) -> io::Result<bool> {
+    let keep = || disk.rename(path, to);
+    let moved = match keep() {
         // A directory whose owner has revoked permissions since: rename it to a name that is not a
         // claim.
-        Err(error) if is_senders_doing(&error) => disk.rename(
-            &path,
-            &Path::new(WORK_DIR).join(format!(".{}", claim.to_name())),
-        ),
-        // The claim exists, so the target folder is missing.
-        Err(error) if error.kind() == io::ErrorKind::NotFound && disk.stat(&path)?.is_some() => {
-            disk.create_dir(Path::new(REJECTED_DIR), Mode::Private)?;
-            keep()
+        Err(error) if is_senders_doing(&error) => {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            disk.rename(path, &Path::new(WORK_DIR).join(format!(".{name}")))
         }
+        // The claim exists, so the target folder is missing.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && disk.stat(path)?.is_some() => disk
+            .create_dir(Path::new(REJECTED_DIR), Mode::Private)
+            .and_then(|()| keep()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
+    };
+    match moved {
+        Err(error) if is_full(&error) => Ok(false),
+        other => other.map(|()| true),
     }
 }

@@ -277,7 +277,8 @@ impl Scanner {
     }
 
     /// Claims up to a batch of files for batch number `batch`. `only_local` takes only what
-    /// commands handed over; `judge` decides what passes regardless of a quota.
+    /// commands handed over; `judge` decides what passes regardless of a quota, and on a full disk
+    /// what is claimed at all.
     ///
     /// # Errors
     /// Returns the disk's error. A folder that is missing or cannot be opened counts as empty.
@@ -551,7 +552,7 @@ impl Round<'_> {
             turn.source.met.insert(key.2);
             return Ok(Step::Next);
         }
-        if !turn.affords(bytes) {
+        if self.judge.is_disk_full() || !turn.affords(bytes) {
             return self.peek(turn, name, stat, bytes);
         }
         if !self.charge(turn.source, bytes) {
@@ -622,7 +623,7 @@ impl Round<'_> {
         }
     }
 
-    /// Looks at one file of a spool that is over its quota.
+    /// Looks at one file of a spool that is over its quota, or on a full disk.
     fn peek(
         &mut self,
         turn: &mut Turn<'_>,
@@ -632,18 +633,20 @@ impl Round<'_> {
     ) -> io::Result<Step> {
         let Turn {
             source,
-            allowance: Some(allowance),
+            allowance,
             room,
             ..
-        } = turn
-        else {
-            return Ok(Step::Next);
-        };
+        } = turn;
         let version = peek::Version::of(name, stat);
         let since_ms = source.remembered.since_ms(&version).unwrap_or(self.now_ms);
-        self.found
-            .news
-            .extend(source.hold(allowance, name, bytes, since_ms));
+        if let Some(allowance) = allowance
+            .as_deref_mut()
+            .filter(|_| !self.judge.is_disk_full())
+        {
+            self.found
+                .news
+                .extend(source.hold(allowance, name, bytes, since_ms));
+        }
         if source.remembered.stays(&version, self.now_ms, self.judge) {
             return Ok(Step::Next);
         }
@@ -664,7 +667,9 @@ impl Round<'_> {
         match peek::peek(self.disk, &from, name, self.judge)? {
             Peeked::Claimed(claimed) => {
                 source.remembered.forget(&version, room);
-                allowance.owe(bytes);
+                if let Some(allowance) = allowance {
+                    allowance.owe(bytes);
+                }
                 source.claimed();
                 self.found.claimed.push(*claimed);
             }
