@@ -4,6 +4,7 @@
 
 mod child;
 mod filter;
+mod ways;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,6 +21,8 @@ use spoolgate_rules::command::{CommandRule, FOLDERS_OF_THE_GATE, Network, Networ
 use spoolgate_rules::safety::CageLevel;
 
 pub use child::run as run_child;
+pub(super) use ways::{Decoys, WORD, tried};
+pub use ways::{Outcome, Tried};
 
 /// The only argument of the program that makes a cage.
 pub const ARGUMENT: &str = "cage";
@@ -36,7 +39,7 @@ pub(super) const ABI_FILES: i32 = 3;
 /// Oldest Landlock that restricts TCP.
 pub(super) const ABI_TCP: i32 = 4;
 /// Oldest Landlock that restricts signals and abstract sockets.
-const ABI_SIGNALS: i32 = 6;
+pub(super) const ABI_SIGNALS: i32 = 6;
 /// Any version of Landlock that a kernel may have.
 pub const ANY_LANDLOCK: i32 = i32::MAX;
 /// Port of name servers, which a program with a network may ask.
@@ -377,6 +380,24 @@ impl Rights {
             None,
             BTreeMap::new(),
         )?;
+        Ok((rights, frame))
+    }
+
+    /// Returns the rights of this program itself, which are to read these files, and the frame of
+    /// a cage for it.
+    pub(super) fn of_own(
+        bounds: &Bounds,
+        read: [&Path; 2],
+        args: &[String],
+    ) -> io::Result<(Rights, Zeroizing<Vec<u8>>)> {
+        let [program, _] = read;
+        let rights = Rights {
+            read: read.map(Path::to_owned).into(),
+            landlock_max: bounds.landlock_max,
+            ..Rights::none(bounds.level)
+        };
+        let none = BTreeMap::new();
+        let frame = rights.frame(program, ARGUMENT, args, Path::new("/"), None, none)?;
         Ok((rights, frame))
     }
 
