@@ -6,7 +6,7 @@ mod child;
 mod filter;
 mod ways;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -15,9 +15,9 @@ use std::sync::OnceLock;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use super::sandbox;
+use super::sandbox::{self, DEVICES, READ, SYSTEM};
 use spoolgate_gate::record::Cage;
-use spoolgate_rules::command::{CommandRule, FOLDERS_OF_THE_GATE, Network, NetworkWord};
+use spoolgate_rules::command::{CommandRule, FOLDERS_OF_THE_GATE, Network, NetworkWord, Place};
 use spoolgate_rules::safety::CageLevel;
 
 pub use child::run as run_child;
@@ -334,23 +334,28 @@ impl Closed {
     }
 
     /// The real places of paths of a rule.
-    fn places(&self, key: &str, paths: &[String]) -> io::Result<Vec<PathBuf>> {
-        let place = |path: &String| {
+    fn places(&self, key: &str, paths: &[Place]) -> io::Result<Vec<PathBuf>> {
+        let place = |path: &Place| {
+            let path = path.as_str();
             let real = fs::canonicalize(self.home.join(path))
                 .map_err(|error| io::Error::other(format!("`{key}: {path}`: {error}")))?;
-            let is_wide = ["/", "/proc", "/sys", "/dev"]
-                .iter()
-                .any(|wide| real == Path::new(wide));
-            if is_wide || self.has(&real) {
-                let to = real.display();
-                return Err(io::Error::other(format!(
-                    "`{key}: {path}` leads to `{to}`, which programs may not use; name another \
-                        path"
-                )));
-            }
-            Ok(real)
+            self.refusal(key, path, &real)
+                .map_or(Ok(real), |why| Err(io::Error::other(why)))
         };
         paths.iter().map(place).collect()
+    }
+
+    /// Why a program may not use a path that leads here.
+    fn refusal(&self, key: &str, path: &str, real: &Path) -> Option<String> {
+        let is_wide = ["/", "/proc", "/sys", "/dev"]
+            .iter()
+            .any(|wide| real == Path::new(wide));
+        let to = real.display();
+        (is_wide || self.has(real)).then(|| {
+            format!(
+                "`{key}: {path}` leads to `{to}`, which programs may not use; name another path"
+            )
+        })
     }
 }
 
@@ -409,7 +414,7 @@ impl Rights {
         read.extend(closed.places("read", &rule.read)?);
         let mut tcp = match &rule.network {
             Network::Word(NetworkWord::None) => Vec::new(),
-            Network::Ports(ports) => ports.clone(),
+            Network::Ports(ports) => ports.iter().map(|port| port.get()).collect(),
             Network::Word(NetworkWord::Service) => {
                 let none = "`network: service`, but the service has no `port`, and its protocol is \
                     not a known one: set the port in rules/services.yaml";
@@ -509,6 +514,56 @@ impl Incoming {
     pub(super) fn read(&self, rights: &Rights) -> io::Result<Cage> {
         rights.accept(self.bytes.get(LENGTH_BYTES..).unwrap_or_default())
     }
+}
+
+/// The paths of a rule that lead to what programs of this home may not use, each with why.
+pub fn refused_paths(home: &Path, rule: &CommandRule) -> Vec<(String, String)> {
+    let Ok(closed) = Closed::of(home) else {
+        return Vec::new();
+    };
+    let keys = [("read", &rule.read), ("write", &rule.write)];
+    let paths = keys
+        .into_iter()
+        .flat_map(|(key, paths)| paths.iter().map(move |path| (key, path.as_str())));
+    let refused = paths.filter_map(|(key, path)| {
+        let named = closed.home.join(path);
+        let real = fs::canonicalize(&named).unwrap_or(named);
+        Some((path.to_owned(), closed.refusal(key, path, &real)?))
+    });
+    refused.collect()
+}
+
+/// Whether no program of this home may use a real path.
+pub fn is_closed(home: &Path, path: &Path) -> bool {
+    Closed::of(home).is_ok_and(|closed| closed.has(path))
+}
+
+/// The files and folders that the arguments of a rule name, also behind a `=`, and that its cage
+/// does not open.
+pub fn withheld(home: &Path, rule: &CommandRule) -> Vec<PathBuf> {
+    let Ok(closed) = Closed::of(home) else {
+        return Vec::new();
+    };
+    let real = |path: &Path| fs::canonicalize(path).ok();
+    let of_rule = rule.read.iter().chain(&rule.write);
+    let of_system = SYSTEM.iter().chain(&READ).copied();
+    let of_system = of_system.chain(DEVICES.iter().map(|(path, _)| *path));
+    let open: Vec<PathBuf> = closed
+        .named(rule)
+        .into_iter()
+        .chain(of_rule.filter_map(|path| real(&closed.home.join(path.as_str()))))
+        .chain(of_system.filter_map(|path| real(Path::new(path))))
+        .collect();
+    let named = rule.args.iter().flat_map(|arg| {
+        let value = arg.split_once('=').map(|(_, value)| value);
+        [Some(arg.as_str()), value].into_iter().flatten()
+    });
+    let found: BTreeSet<PathBuf> = named
+        .filter(|path| !path.is_empty())
+        .filter_map(|path| real(&closed.home.join(path)))
+        .filter(|path| !open.iter().any(|open| path.starts_with(open)))
+        .collect();
+    found.into_iter().collect()
 }
 
 /// Why the child did not become the program, if its output behind the report says so.

@@ -14,6 +14,7 @@ use super::*;
 use crate::kit::gateway_home::{SERVICES, exec, gateway};
 use crate::kit::keys::add_key;
 use crate::kit::process::{Running, answered, until};
+use crate::kit::users;
 use crate::kit::{Scratch, Sent, lines, show, sign, spoolgate, succeed};
 
 const MAIL: &str = r#"{"to":["ann@example.com"],"subject":"hello","body":"a word"}"#;
@@ -283,4 +284,109 @@ fn doctor_says_how_many_ways_out_are_closed() {
         told.contains("truncating files is open (Landlock 3 closes it)"),
         "{told}"
     );
+}
+
+/// A gate that is not root closes its memory and still starts programs in their cages.
+#[test]
+fn a_gate_of_another_user_runs_its_adapter() {
+    if let Some(what) = users::missing() {
+        eprintln!("skipped: {what}");
+        return;
+    }
+    if !can_cage() {
+        return;
+    }
+    let gate = Gate::new("cat >/dev/null; id -u >work/uid; echo '{\"success\":true}'");
+    let beside = gate.scratch.beside("of-gate");
+    let open = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(beside.parent().unwrap(), open).unwrap();
+    users::settle(&gate.home(), &beside);
+    let running = Running::begun(&beside, users::watch(&beside));
+    let mail = sign(&gate.core, "core", "m1", "email.send", MAIL);
+    Sent::new("m1.json", mail).drop_into(&beside);
+    let answer = answered(&beside, "m1.json");
+    assert_eq!(answer["status"], "success", "{answer}");
+    let uid = fs::read_to_string(beside.join("work/uid")).unwrap();
+    assert_eq!(uid, format!("{}\n", users::GATE));
+    running.stop();
+}
+
+/// Doctor names what the arguments of a program point at and its cage does not open, and lint the
+/// absolute paths that lead into the gate's own folders, with their line.
+#[test]
+fn what_a_cage_withholds_is_named() {
+    if !can_cage() {
+        return;
+    }
+    let gate = Gate::new("");
+    let home = gate.home();
+    let file = home.join("rules/gateway.yaml");
+    fs::create_dir_all(home.join("templates/new")).unwrap();
+    fs::write(home.join("bin.conf"), "").unwrap();
+    let with = |args: &str, more: &str| {
+        let text = format!(
+            "adapters:\n- actions: [email.send]\n  adapter: exec\n  command:\n    program: sh\n    \
+             args: [{args}]\n    time_limit_s: 5\n    output_bytes_max: 100\n{more}"
+        );
+        fs::write(&file, text).unwrap();
+    };
+    let named = || {
+        let done = spoolgate(&home, &["--format", "json", "doctor"]);
+        let told = String::from_utf8(done.stdout).unwrap();
+        let found = told.lines().map(|line| serde_json::from_str(line).unwrap());
+        let of_cage = found.filter(|finding: &Value| {
+            finding["what"] == "cage" && finding["place"] == "rules/gateway.yaml"
+        });
+        of_cage.collect::<Vec<_>>()
+    };
+    let outside = gate.scratch.beside("other");
+    fs::create_dir(&outside).unwrap();
+    let args = format!(
+        "bin.conf, templates, --to={}, state/keyring.db, /usr/share, missing, '-c', '', '='",
+        outside.display()
+    );
+    with(&args, "");
+    let found = named();
+    let has = |path: &Path, remedy: &str| {
+        let path = fs::canonicalize(path).unwrap();
+        let path = format!("`{}`", path.display());
+        found.iter().any(|finding| {
+            finding["message"].as_str().unwrap().contains(&path)
+                && finding["remedy"].as_str().unwrap().contains(remedy)
+        })
+    };
+    assert!(
+        has(&home.join("templates"), "`read:` or `write:`"),
+        "{found:?}"
+    );
+    assert!(has(&outside, "`read:` or `write:`"), "{found:?}");
+    assert!(
+        has(&home.join("state/keyring.db"), "move it out"),
+        "{found:?}"
+    );
+    assert_eq!(found.len(), 3, "{found:?}");
+    let opened = format!(
+        "    read: [templates]\n    write: ['{}']\n",
+        outside.display()
+    );
+    with(&args, &opened);
+    assert_eq!(named().len(), 1);
+
+    let lint = || {
+        let done = spoolgate(&home, &["rules", "lint"]);
+        (done.status.code(), String::from_utf8(done.stdout).unwrap())
+    };
+    assert_eq!(lint().0, Some(0), "{}", lint().1);
+    for below in ["state", "spool/in", ""] {
+        let path = home.join(below);
+        let path = path.display();
+        with("", &format!("    read:\n    - templates\n    - '{path}'\n"));
+        let (code, told) = lint();
+        assert_eq!(code, Some(2), "{told}");
+        let fault = format!("rules/gateway.yaml:11: fault: `read: {path}` leads to");
+        assert!(told.contains(&fault), "{told}");
+        let found = named();
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0]["level"], "error", "{found:?}");
+    }
 }

@@ -10,7 +10,7 @@ use crate::index::Store;
 use crate::index::store::STATE_FILE;
 use crate::sandbox::programs;
 use spoolgate_gate::record::Cage;
-use spoolgate_host::cage::{Bounds, Outcome, Tried};
+use spoolgate_host::cage::{self, Bounds, Outcome, Tried};
 use spoolgate_host::clock::{Clock, SystemClock};
 use spoolgate_host::command;
 use spoolgate_host::doctor::{self as machine, STICKY};
@@ -20,6 +20,7 @@ use spoolgate_host::rule_folder;
 use spoolgate_host::sandbox::files_of;
 use spoolgate_ledger::segment;
 use spoolgate_rules::Rulebook;
+use spoolgate_rules::command::CommandRule;
 use spoolgate_rules::safety::CageLevel;
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::ids::UnixUser;
@@ -224,6 +225,31 @@ impl Looking {
                 spec.program
             );
             self.warn("cage", Path::new(by), &message, None);
+        }
+        self.withheld(&named);
+    }
+
+    /// Names what the rules name and what cages do not open.
+    fn withheld(&mut self, named: &[(String, &CommandRule)]) {
+        let home = self.home.clone();
+        for (by, spec) in named {
+            for (_, why) in cage::refused_paths(&home, spec) {
+                let remedy = Some(format!("change {by}"));
+                self.error("cage", Path::new(by), &why, remedy);
+            }
+            for path in cage::withheld(&home, spec) {
+                let message = format!(
+                    "an argument of `{}` names `{}`, which its cage does not open",
+                    spec.program,
+                    path.display()
+                );
+                let remedy = if cage::is_closed(&home, &path) {
+                    format!("move it out of the gate's folders, and change {by}")
+                } else {
+                    format!("name it in `read:` or `write:` of the command in {by}")
+                };
+                self.warn("cage", Path::new(by), &message, Some(remedy));
+            }
         }
     }
 
