@@ -9,9 +9,12 @@ mod ways;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use rustix::fs::{CWD, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
@@ -610,11 +613,35 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         // What cannot be removed now goes with the next start.
-        let _ = fs::remove_dir_all(&self.0);
+        remove(&self.0);
+    }
+}
+
+/// Removes a folder, also one in which a program has closed folders to its own user.
+fn remove(folder: &Path) {
+    if fs::remove_dir_all(folder).is_err() {
+        open_up(CWD, folder);
+        let _ = fs::remove_dir_all(folder);
+    }
+}
+
+/// Gives the owner all rights over a folder and the folders in it. Follows no link, as a program that
+/// is left may put one there: each folder is held open, and its mode is set through that.
+fn open_up(above: impl AsFd, folder: &Path) {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(held) = rustix::fs::openat(above, folder, flags, Mode::empty()) else {
+        return;
+    };
+    let path = format!("/proc/self/fd/{}", held.as_raw_fd());
+    let _ = fs::set_permissions(&path, fs::Permissions::from_mode(0o700));
+    for entry in fs::read_dir(&path).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            open_up(held.as_fd(), Path::new(&entry.file_name()));
+        }
     }
 }
 
 /// Removes what programs of earlier gates left in their folders.
 pub fn sweep(home: &Path) {
-    let _ = fs::remove_dir_all(home.join(SCRATCH));
+    remove(&home.join(SCRATCH));
 }

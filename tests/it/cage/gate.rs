@@ -296,7 +296,11 @@ fn a_gate_of_another_user_runs_its_adapter() {
     if !can_cage() {
         return;
     }
-    let gate = Gate::new("cat >/dev/null; id -u >work/uid; echo '{\"success\":true}'");
+    // Its folder has one that it closed to itself.
+    let gate = Gate::new(
+        "cat >/dev/null; id -u >work/uid; mkdir $HOME/a; (umask 777; mkdir $HOME/a/shut); \
+         ls -d $HOME/a/* >work/shut; echo '{\"success\":true}'",
+    );
     let beside = gate.scratch.beside("of-gate");
     let open = fs::Permissions::from_mode(0o755);
     fs::set_permissions(beside.parent().unwrap(), open).unwrap();
@@ -309,6 +313,9 @@ fn a_gate_of_another_user_runs_its_adapter() {
     let uid = fs::read_to_string(beside.join("work/uid")).unwrap();
     assert_eq!(uid, format!("{}\n", users::GATE));
     running.stop();
+    let shut = fs::read_to_string(beside.join("work/shut")).unwrap();
+    assert!(shut.ends_with("/a/shut\n"), "{shut}");
+    assert_eq!(fs::read_dir(beside.join(SCRATCH)).unwrap().count(), 0);
 }
 
 /// Doctor names what the arguments of a program point at and its cage does not open, and lint the
