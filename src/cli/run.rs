@@ -8,10 +8,11 @@ use anyhow::Result;
 use clap::builder::RangedU64ValueParser;
 use spoolgate_gate::EventKind;
 use spoolgate_gate::record::Status;
+use spoolgate_home::Home;
 use spoolgate_home::batch::Outcome;
 use spoolgate_home::read::real_seams;
 use spoolgate_home::suspect;
-use spoolgate_home::{Home, HomeError};
+use spoolgate_host::sandbox;
 use spoolgate_host::spool::scan::BATCH_ENTRIES_MAX;
 use spoolgate_ledger::recover::Found;
 use spoolgate_wire::code::Exit;
@@ -62,7 +63,9 @@ pub(super) fn stop_on_signals() -> Result<Arc<AtomicBool>> {
 }
 
 /// Opens a home and reports what recovery found.
-pub(super) fn open(home: &Path, output: &Output) -> Result<Home, HomeError> {
+pub(super) fn open(home: &Path, output: &Output) -> Result<Home> {
+    // Before a secret is read: other programs of this user cannot look into this process then.
+    sandbox::close_memory()?;
     let progress = Progress::count_bytes(output, "catching up with the ledger");
     let mut open = Home::open_telling(home, real_seams(home)?, &mut |done| progress.at(done))?;
     drop(progress);

@@ -1,5 +1,7 @@
 //! The cage: programs of the rules reach nothing but what they need, and the gate knows it.
 
+mod gate;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
@@ -7,8 +9,8 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use serde_json::{Value, json};
-use spoolgate_host::cage::{ANY_LANDLOCK, Bounds, SCRATCH, check_frame};
-use spoolgate_host::command::{Ended, Run, run_rule};
+use spoolgate_host::cage::{ANY_LANDLOCK, Bounds, Outcome, SCRATCH, check_frame};
+use spoolgate_host::command::{Ended, Run, run_rule, try_ways_out};
 use spoolgate_host::sandbox::kernel_abi;
 use spoolgate_rules::command::CommandRule;
 use spoolgate_rules::safety::CageLevel;
@@ -358,14 +360,20 @@ fn a_cage_that_is_not_enough_starts_nothing() {
             landlock_max,
             ..Bounds::at(level)
         };
-        let run = cell.run("sh", &["-c", "echo ran"], more, &bounds);
+        let mut more = more;
+        if more.get("write").is_none() {
+            more["write"] = json!(["work"]);
+        }
+        let script = "echo ran | tee work/marker";
+        let run = cell.run("sh", &["-c", script], more, &bounds);
+        let marker = fs::remove_file(cell.path("work/marker"));
         match run.ended {
             Ended::Exited(0) => {
-                assert_eq!(run.output, b"ran\n");
+                assert!(run.output == b"ran\n" && marker.is_ok());
                 true
             }
             Ended::NotStarted(_) => {
-                assert!(run.output.is_empty() && run.cage.is_none());
+                assert!(run.output.is_empty() && run.cage.is_none() && marker.is_err());
                 false
             }
             other => panic!("{other:?}"),
@@ -403,6 +411,63 @@ fn a_cage_that_is_not_enough_starts_nothing() {
     fs::write(cell.path("bin/none"), "#!/bin/sh\n").unwrap();
     let run = cell.run("bin/none", &[], json!({}), &require());
     assert!(matches!(run.ended, Ended::NotStarted(_)), "{run:?}");
+}
+
+/// Doctor's attempts: each is refused in a cage, by what is said to close it, and succeeds without
+/// one. None leaves a trace.
+#[test]
+fn doctor_tries_every_way_out() {
+    const MEMORY: &str = "opening the gate's memory";
+    if !can_cage() {
+        return;
+    }
+    let home = crate::kit::Scratch::new();
+    let root = home.home();
+    let before = crate::kit::kept::files(&root);
+    let open = |level, landlock_max| {
+        let bounds = Bounds {
+            landlock_max,
+            ..Bounds::at(level)
+        };
+        let (cage, tried) = try_ways_out(&root, &bounds).unwrap();
+        assert_eq!(tried.len(), 14);
+        for way in &tried {
+            assert!(!matches!(way.outcome, Outcome::Unclear(_)), "{way:?}");
+            // A capable parent's memory is also closed to a child without capabilities.
+            if let Some(cage) = cage.as_ref().filter(|_| way.name != MEMORY) {
+                let is_closed = way.outcome == Outcome::Closed;
+                assert_eq!(way.can_be_closed(cage), is_closed, "{way:?} {cage:?}");
+            }
+        }
+        let open = tried.into_iter().filter(|way| way.outcome == Outcome::Open);
+        open.map(|way| way.name).collect::<Vec<_>>()
+    };
+    use CageLevel::{Auto, Off, Require};
+    let none: [&str; 0] = [];
+    assert_eq!(open(Require, ANY_LANDLOCK), none);
+    assert_eq!(open(Require, 6), none);
+    assert_eq!(open(Require, 5), ["signalling the gate"]);
+    assert_eq!(open(Require, 3), ["signalling the gate"]);
+    assert_eq!(open(Auto, 2), ["truncating files", "signalling the gate"]);
+    // Without Landlock only what the filter refuses is closed.
+    let without = open(Auto, 0).into_iter().filter(|way| *way != MEMORY);
+    assert_eq!(without.count(), 7);
+    // Without a cage all are open, unless the kernel lets nobody read the memory of a parent.
+    let free = open(Off, ANY_LANDLOCK);
+    assert!(free.len() == 14 || free.len() == 13 && !free.contains(&MEMORY));
+    let refused = try_ways_out(
+        &root,
+        &Bounds {
+            landlock_max: 2,
+            ..require()
+        },
+    );
+    let told = refused.unwrap_err().to_string();
+    assert!(
+        told.contains("Landlock 2: truncating audit/ is open"),
+        "{told}"
+    );
+    assert_eq!(crate::kit::kept::files(&root), before);
 }
 
 /// Frames are read from a pipe that only the gate writes; anything else is refused without a panic.

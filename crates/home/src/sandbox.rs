@@ -8,7 +8,7 @@ use super::open::Home;
 use super::parts::{News, Outside};
 use spoolgate_host::sandbox::{self, Boxed, Keep, SandboxError};
 use spoolgate_rules::Rulebook;
-use spoolgate_rules::command::CommandRule;
+use spoolgate_rules::command::{CommandRule, Place};
 
 /// Returns the programs that a rulebook names, each with the file that names it.
 pub fn programs(book: &Rulebook) -> Vec<(String, &CommandRule)> {
@@ -65,7 +65,8 @@ impl Home {
                 &command.args,
             ));
             // A cage cannot open what the gate has given up.
-            let real = |path: &String| std::fs::canonicalize(self.core.root.join(path)).ok();
+            let real =
+                |path: &Place| std::fs::canonicalize(self.core.root.join(path.as_str())).ok();
             keep.read.extend(command.read.iter().filter_map(real));
             keep.write.extend(command.write.iter().filter_map(real));
         }
@@ -92,8 +93,8 @@ impl Outside {
             .flat_map(|(file, command)| {
                 let files = sandbox::files_of(&core.root, &command.program, &command.args);
                 let paths = command.read.iter().chain(&command.write);
-                let real =
-                    paths.filter_map(|path| std::fs::canonicalize(core.root.join(path)).ok());
+                let real = paths
+                    .filter_map(|path| std::fs::canonicalize(core.root.join(path.as_str())).ok());
                 let all: Vec<PathBuf> = files.into_iter().chain(real).collect();
                 all.into_iter().map(move |path| (file.clone(), path))
             });

@@ -4,22 +4,28 @@
 
 mod child;
 mod filter;
+mod ways;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use rustix::fs::{CWD, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use super::sandbox;
+use super::sandbox::{self, DEVICES, READ, SYSTEM};
 use spoolgate_gate::record::Cage;
-use spoolgate_rules::command::{CommandRule, FOLDERS_OF_THE_GATE, Network, NetworkWord};
+use spoolgate_rules::command::{CommandRule, FOLDERS_OF_THE_GATE, Network, NetworkWord, Place};
 use spoolgate_rules::safety::CageLevel;
 
 pub use child::run as run_child;
+pub(super) use ways::{Decoys, WORD, tried};
+pub use ways::{Outcome, Tried};
 
 /// The only argument of the program that makes a cage.
 pub const ARGUMENT: &str = "cage";
@@ -36,7 +42,7 @@ pub(super) const ABI_FILES: i32 = 3;
 /// Oldest Landlock that restricts TCP.
 pub(super) const ABI_TCP: i32 = 4;
 /// Oldest Landlock that restricts signals and abstract sockets.
-const ABI_SIGNALS: i32 = 6;
+pub(super) const ABI_SIGNALS: i32 = 6;
 /// Any version of Landlock that a kernel may have.
 pub const ANY_LANDLOCK: i32 = i32::MAX;
 /// Port of name servers, which a program with a network may ask.
@@ -331,23 +337,28 @@ impl Closed {
     }
 
     /// The real places of paths of a rule.
-    fn places(&self, key: &str, paths: &[String]) -> io::Result<Vec<PathBuf>> {
-        let place = |path: &String| {
+    fn places(&self, key: &str, paths: &[Place]) -> io::Result<Vec<PathBuf>> {
+        let place = |path: &Place| {
+            let path = path.as_str();
             let real = fs::canonicalize(self.home.join(path))
                 .map_err(|error| io::Error::other(format!("`{key}: {path}`: {error}")))?;
-            let is_wide = ["/", "/proc", "/sys", "/dev"]
-                .iter()
-                .any(|wide| real == Path::new(wide));
-            if is_wide || self.has(&real) {
-                let to = real.display();
-                return Err(io::Error::other(format!(
-                    "`{key}: {path}` leads to `{to}`, which programs may not use; name another \
-                        path"
-                )));
-            }
-            Ok(real)
+            self.refusal(key, path, &real)
+                .map_or(Ok(real), |why| Err(io::Error::other(why)))
         };
         paths.iter().map(place).collect()
+    }
+
+    /// Why a program may not use a path that leads here.
+    fn refusal(&self, key: &str, path: &str, real: &Path) -> Option<String> {
+        let is_wide = ["/", "/proc", "/sys", "/dev"]
+            .iter()
+            .any(|wide| real == Path::new(wide));
+        let to = real.display();
+        (is_wide || self.has(real)).then(|| {
+            format!(
+                "`{key}: {path}` leads to `{to}`, which programs may not use; name another path"
+            )
+        })
     }
 }
 
@@ -380,6 +391,24 @@ impl Rights {
         Ok((rights, frame))
     }
 
+    /// Returns the rights of this program itself, which are to read these files, and the frame of
+    /// a cage for it.
+    pub(super) fn of_own(
+        bounds: &Bounds,
+        read: [&Path; 2],
+        args: &[String],
+    ) -> io::Result<(Rights, Zeroizing<Vec<u8>>)> {
+        let [program, _] = read;
+        let rights = Rights {
+            read: read.map(Path::to_owned).into(),
+            landlock_max: bounds.landlock_max,
+            ..Rights::none(bounds.level)
+        };
+        let none = BTreeMap::new();
+        let frame = rights.frame(program, ARGUMENT, args, Path::new("/"), None, none)?;
+        Ok((rights, frame))
+    }
+
     /// Finds out what a program may do. Follows links now, so that none leads into a folder of the
     /// gate.
     pub(super) fn of(home: &Path, rule: &CommandRule, bounds: &Bounds) -> io::Result<Rights> {
@@ -388,7 +417,7 @@ impl Rights {
         read.extend(closed.places("read", &rule.read)?);
         let mut tcp = match &rule.network {
             Network::Word(NetworkWord::None) => Vec::new(),
-            Network::Ports(ports) => ports.clone(),
+            Network::Ports(ports) => ports.iter().map(|port| port.get()).collect(),
             Network::Word(NetworkWord::Service) => {
                 let none = "`network: service`, but the service has no `port`, and its protocol is \
                     not a known one: set the port in rules/services.yaml";
@@ -490,6 +519,56 @@ impl Incoming {
     }
 }
 
+/// The paths of a rule that lead to what programs of this home may not use, each with why.
+pub fn refused_paths(home: &Path, rule: &CommandRule) -> Vec<(String, String)> {
+    let Ok(closed) = Closed::of(home) else {
+        return Vec::new();
+    };
+    let keys = [("read", &rule.read), ("write", &rule.write)];
+    let paths = keys
+        .into_iter()
+        .flat_map(|(key, paths)| paths.iter().map(move |path| (key, path.as_str())));
+    let refused = paths.filter_map(|(key, path)| {
+        let named = closed.home.join(path);
+        let real = fs::canonicalize(&named).unwrap_or(named);
+        Some((path.to_owned(), closed.refusal(key, path, &real)?))
+    });
+    refused.collect()
+}
+
+/// Whether no program of this home may use a real path.
+pub fn is_closed(home: &Path, path: &Path) -> bool {
+    Closed::of(home).is_ok_and(|closed| closed.has(path))
+}
+
+/// The files and folders that the arguments of a rule name, also behind a `=`, and that its cage
+/// does not open.
+pub fn withheld(home: &Path, rule: &CommandRule) -> Vec<PathBuf> {
+    let Ok(closed) = Closed::of(home) else {
+        return Vec::new();
+    };
+    let real = |path: &Path| fs::canonicalize(path).ok();
+    let of_rule = rule.read.iter().chain(&rule.write);
+    let of_system = SYSTEM.iter().chain(&READ).copied();
+    let of_system = of_system.chain(DEVICES.iter().map(|(path, _)| *path));
+    let open: Vec<PathBuf> = closed
+        .named(rule)
+        .into_iter()
+        .chain(of_rule.filter_map(|path| real(&closed.home.join(path.as_str()))))
+        .chain(of_system.filter_map(|path| real(Path::new(path))))
+        .collect();
+    let named = rule.args.iter().flat_map(|arg| {
+        let value = arg.split_once('=').map(|(_, value)| value);
+        [Some(arg.as_str()), value].into_iter().flatten()
+    });
+    let found: BTreeSet<PathBuf> = named
+        .filter(|path| !path.is_empty())
+        .filter_map(|path| real(&closed.home.join(path)))
+        .filter(|path| !open.iter().any(|open| path.starts_with(open)))
+        .collect();
+    found.into_iter().collect()
+}
+
 /// Why the child did not become the program, if its output behind the report says so.
 pub(super) fn not_become(output: &[u8]) -> Option<io::Error> {
     let mut output = output;
@@ -534,11 +613,35 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         // What cannot be removed now goes with the next start.
-        let _ = fs::remove_dir_all(&self.0);
+        remove(&self.0);
+    }
+}
+
+/// Removes a folder, also one in which a program has closed folders to its own user.
+fn remove(folder: &Path) {
+    if fs::remove_dir_all(folder).is_err() {
+        open_up(CWD, folder);
+        let _ = fs::remove_dir_all(folder);
+    }
+}
+
+/// Gives the owner all rights over a folder and the folders in it. Follows no link, as a program that
+/// is left may put one there: each folder is held open, and its mode is set through that.
+fn open_up(above: impl AsFd, folder: &Path) {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(held) = rustix::fs::openat(above, folder, flags, Mode::empty()) else {
+        return;
+    };
+    let path = format!("/proc/self/fd/{}", held.as_raw_fd());
+    let _ = fs::set_permissions(&path, fs::Permissions::from_mode(0o700));
+    for entry in fs::read_dir(&path).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            open_up(held.as_fd(), Path::new(&entry.file_name()));
+        }
     }
 }
 
 /// Removes what programs of earlier gates left in their folders.
 pub fn sweep(home: &Path) {
-    let _ = fs::remove_dir_all(home.join(SCRATCH));
+    remove(&home.join(SCRATCH));
 }

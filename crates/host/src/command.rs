@@ -17,7 +17,7 @@ use rustix::process::{
 };
 use zeroize::Zeroizing;
 
-use super::cage::{self, Bounds, Incoming, Rights, Scratch};
+use super::cage::{self, Bounds, Decoys, Incoming, Rights, Scratch, Tried};
 use super::orphans;
 use spoolgate_gate::record::Cage;
 use spoolgate_rules::command::CommandRule;
@@ -29,6 +29,8 @@ const COMPLAINT_BYTES_MAX: usize = 2048;
 const LOOK: Duration = Duration::from_millis(20);
 /// How long a cage that is only tried may take.
 const PROBE: Duration = Duration::from_secs(10);
+/// Most bytes of the outcomes of trying the ways out of a cage.
+const TRIED_BYTES_MAX: usize = 64 * 1024;
 /// Where programs without a path are searched; nothing of the gate's own environment is passed on.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 const LANG: &str = "C.UTF-8";
@@ -281,6 +283,45 @@ pub fn probe_cage(level: CageLevel) -> io::Result<Cage> {
         (Some(cage), _) => Ok(cage),
         (None, Ended::NotStarted(error)) => Err(error),
         (None, ended) => Err(io::Error::other(format!("its cage ended: {ended:?}"))),
+    }
+}
+
+/// Starts this program in the cage of a program that needs nothing, and lets it try all ways out.
+/// Returns what the cage enforced (nothing at [`CageLevel::Off`]) and what became of each try.
+///
+/// # Errors
+/// Returns why a program would not be started at this level, or why nothing could be tried.
+pub fn try_ways_out(home: &Path, bounds: &Bounds) -> io::Result<(Option<Cage>, Vec<Tried>)> {
+    let maker = Caged::maker()?;
+    let own = std::fs::canonicalize(maker)?;
+    let decoys = Decoys::make()?;
+    let aims = decoys.aims(&std::fs::canonicalize(home)?)?;
+    let args = [cage::ARGUMENT, cage::WORD].map(str::to_owned);
+    let program = Program {
+        program: &own,
+        args: &args,
+        dir: Path::new("/"),
+        time_max: PROBE,
+        output_bytes_max: TRIED_BYTES_MAX,
+    };
+    let caged = (bounds.level != CageLevel::Off).then(|| {
+        let (rights, frame) = Rights::of_own(bounds, [&own, aims.readable()], &args)?;
+        io::Result::Ok(Caged {
+            maker,
+            rights,
+            frame,
+            _scratch: None,
+        })
+    });
+    let caged = caged.transpose()?;
+    let input = serde_json::to_vec(&aims)?;
+    let run = run_in(&program, caged.as_ref(), &input, &AtomicBool::new(false));
+    match run.ended {
+        Ended::Exited(0) => Ok((run.cage, cage::tried(&run.output)?)),
+        Ended::NotStarted(error) => Err(error),
+        ended => Err(io::Error::other(format!(
+            "trying the ways out ended: {ended:?}"
+        ))),
     }
 }
 

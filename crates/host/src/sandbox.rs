@@ -14,7 +14,7 @@ use landlock::{
     PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError,
     RulesetStatus, Scope, make_bitflags,
 };
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 
 use super::command;
 
@@ -333,6 +333,15 @@ pub fn enter(home: &Path, keep: &Keep, insist: bool) -> Result<Boxed, SandboxErr
         read,
         written,
     })
+}
+
+/// Closes the memory and the files in `/proc` of this process to other processes of its user, and
+/// has it dump no core. Programs that it starts are not affected.
+///
+/// # Errors
+/// Returns the system's error.
+pub fn close_memory() -> io::Result<()> {
+    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
 /// Ends this process by a signal once it has used this much time of a processor, for when the gate

@@ -1,6 +1,8 @@
 //! An external program that a rule file names. It answers for a council role, performs an outgoing
 //! action, notifies the operator of a proposal, or delivers a policy or a lineage.
 
+use std::num::NonZeroU16;
+
 use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "schema")]
@@ -44,18 +46,50 @@ pub enum CommandError {
     /// A limit is larger than it may be here.
     #[error("`{0}` {1}")]
     Limit(&'static str, #[source] OutOfBounds),
-    /// A path opens what the gate keeps to itself, or is not a path.
-    #[error("`{0}: {1}` {2}")]
-    Path(&'static str, String, PathFault),
     /// A list is too long.
     #[error("`{0}` has more than {ENTRIES_MAX} entries")]
     TooMany(&'static str),
-    /// Port 0 is no port.
-    #[error("`network` holds port 0; ports are 1 to 65535")]
-    Port,
     /// Only the program of an adapter has a service.
     #[error("`network: service` is for adapters; list the ports, as in `network: [443]`")]
     NoService,
+}
+
+/// A file or folder of a rule file that a program may use. Links are followed only when the program
+/// starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Place(String);
+
+impl Place {
+    /// The path as it is written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for Place {
+    type Error = PlaceError;
+
+    fn try_from(path: String) -> Result<Place, PlaceError> {
+        match fault_of_path(&path) {
+            Some(fault) => Err(PlaceError { path, fault }),
+            None => Ok(Place(path)),
+        }
+    }
+}
+
+impl From<Place> for String {
+    fn from(place: Place) -> String {
+        place.0
+    }
+}
+
+/// A path that a program may not have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{path}` {fault}")]
+pub struct PlaceError {
+    path: String,
+    fault: PathFault,
 }
 
 /// Why a program may not have a path.
@@ -78,8 +112,7 @@ pub enum PathFault {
     OfTheSystem,
 }
 
-/// Finds out why a program may not have a path of a rule file. Links are followed only when the
-/// program starts.
+/// Finds out why a program may not have a path of a rule file.
 fn fault_of_path(path: &str) -> Option<PathFault> {
     if path.is_empty() || path.contains('\0') {
         return Some(PathFault::NoPath);
@@ -124,7 +157,7 @@ pub enum Network {
     /// A word for them.
     Word(NetworkWord),
     /// These ports, of any host.
-    Ports(#[schemars(inner(range(min = 1)))] Vec<u16>),
+    Ports(Vec<NonZeroU16>),
 }
 
 impl Default for Network {
@@ -169,12 +202,12 @@ pub struct CommandRule {
     pub output_bytes_max: AtLeast<1>,
     /// Files and folders that it may read and run besides; relative ones are below the home.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = ENTRIES_MAX))]
-    pub read: Vec<String>,
+    #[schemars(with = "Vec<String>", length(max = ENTRIES_MAX))]
+    pub read: Vec<Place>,
     /// Files and folders that it may also write.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = ENTRIES_MAX))]
-    pub write: Vec<String>,
+    #[schemars(with = "Vec<String>", length(max = ENTRIES_MAX))]
+    pub write: Vec<Place>,
     /// The ports that it may connect to: `none`, `service` (of adapters) or a list.
     #[serde(default, skip_serializing_if = "Network::is_none")]
     pub network: Network,
@@ -216,17 +249,11 @@ impl CommandRule {
             if paths.len() > ENTRIES_MAX {
                 return Err(CommandError::TooMany(key));
             }
-            let fault = |path: &String| Some((path.clone(), fault_of_path(path)?));
-            if let Some((path, fault)) = paths.iter().find_map(fault) {
-                return Err(CommandError::Path(key, path, fault));
-            }
         }
-        match &self.network {
-            Network::Ports(ports) if ports.len() > ENTRIES_MAX => {
-                return Err(CommandError::TooMany("network"));
-            }
-            Network::Ports(ports) if ports.contains(&0) => return Err(CommandError::Port),
-            _ => {}
+        if let Network::Ports(ports) = &self.network
+            && ports.len() > ENTRIES_MAX
+        {
+            return Err(CommandError::TooMany("network"));
         }
         let limits = [
             ("time_limit_s", *self.time_limit_s, time_s_max),
@@ -237,6 +264,103 @@ impl CommandRule {
                 Err(CommandError::Limit(key, OutOfBounds::above(value, most)))
             }
             None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::notify::Notify;
+
+    /// Reads a command with this as its last line, the sixth of the file.
+    fn read(last: &str) -> Result<(), String> {
+        let text = format!(
+            "command:\n  program: sh\n  args: []\n  time_limit_s: 1\n  output_bytes_max: 1\n  {last}\n"
+        );
+        let read = Notify::read("rules/notify.yaml", &text);
+        read.map(drop).map_err(|fault| fault.to_string())
+    }
+
+    #[test]
+    fn each_bound_of_a_command() {
+        let ports = |port: u32| format!("network: [{port}]");
+        for (port, is_good) in [
+            (0, false),
+            (1, true),
+            (2, true),
+            (65_534, true),
+            (65_535, true),
+            (65_536, false),
+        ] {
+            assert_eq!(read(&ports(port)).is_ok(), is_good, "{port}");
+        }
+        let (least, most) = (super::MEMORY_BYTES_MIN, super::MEMORY_BYTES_MAX);
+        for (bytes, is_good) in [
+            (least - 1, false),
+            (least, true),
+            (least + 1, true),
+            (most - 1, true),
+            (most, true),
+            (most + 1, false),
+        ] {
+            let read = read(&format!("memory_bytes_max: {bytes}"));
+            assert_eq!(read.is_ok(), is_good, "{bytes}");
+        }
+        for (count, is_good) in [(63, true), (64, true), (65, false)] {
+            let list = |entry: &str| vec![entry; count].join(", ");
+            for text in [
+                format!("network: [{}]", list("443")),
+                format!("read: [{}]", list("data")),
+                format!("write: [{}]", list("/srv/data")),
+            ] {
+                assert_eq!(read(&text).is_ok(), is_good, "{count} {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_path_that_no_program_may_use_is_told_with_its_line() {
+        for path in [
+            "rules",
+            "./audit/x",
+            "state/",
+            "spool/in",
+            "proposals",
+            "council",
+            "deploy",
+            "scratch",
+            ".",
+            "a/../state",
+            "''",
+            "/",
+            "//",
+            "/proc",
+            "/sys/",
+            "/dev/.",
+            "/srv/..",
+        ] {
+            for key in ["read", "write"] {
+                let fault = read(&format!("{key}: [{path}]")).unwrap_err();
+                assert!(
+                    fault.starts_with("rules/notify.yaml:6: ")
+                        && fault.contains(path.trim_matches('\'')),
+                    "{path}: {fault}"
+                );
+            }
+        }
+        for path in [
+            "mail",
+            "rules2/x",
+            "mail/rules",
+            "/srv/rules",
+            "/proc/cpuinfo",
+            "/dev/shm",
+        ] {
+            assert_eq!(read(&format!("read: [{path}]")), Ok(()), "{path}");
+        }
+        for network in ["[0]", "[443, 65536]", "some", "[-1]"] {
+            let fault = read(&format!("network: {network}")).unwrap_err();
+            assert!(fault.starts_with("rules/notify.yaml:"), "{fault}");
         }
     }
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
+use spoolgate_home::sandbox::programs;
+use spoolgate_host::cage;
 use spoolgate_host::rule_folder::{self, CASES, FoundFile};
 use spoolgate_ledger::segment;
 use spoolgate_rules::lint::{self, File, Read};
@@ -103,6 +105,34 @@ impl Folder {
         };
         self.rulebook()
             .or_else(|| is_home().then(|| self.compiled()))
+    }
+
+    /// Finds the paths of commands that lead to what programs of this home may not use.
+    pub(crate) fn refused_paths(&self, book: &Rulebook) -> Vec<RulebookError> {
+        let Some(home) = &self.home else {
+            return Vec::new();
+        };
+        let refused = programs(book).into_iter().flat_map(|(by, command)| {
+            let all = cage::refused_paths(home, command).into_iter();
+            all.map(move |(path, why)| self.fault_at(&by, &path, why))
+        });
+        refused.collect()
+    }
+
+    /// A fault with the line that has this path, in a file or a folder.
+    fn fault_at(&self, by: &str, path: &str, why: String) -> RulebookError {
+        let is_end = |letter: char| letter.is_whitespace() || "'\",]".contains(letter);
+        let has = |line: &str| {
+            line.split(is_end)
+                .any(|word| word.trim_start_matches('[') == path)
+        };
+        let texts = self.texts.iter().filter(|(file, _)| file.starts_with(by));
+        let at = texts.into_iter().find_map(|(file, text)| {
+            let line = text.lines().position(has)?;
+            Some((file.clone(), line.saturating_add(1)))
+        });
+        let (file, line) = at.map_or((by.to_owned(), None), |(file, line)| (file, Some(line)));
+        self.shown(RulebookError::new(file, line, why))
     }
 
     fn compiled(&self) -> Result<Rulebook, RulebookError> {

@@ -64,8 +64,10 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     }
     // This finds the faults outside rules and sets: in the other files, and in all of them
     // together.
-    if let Some(Err(fault)) = folder.meant_rulebook().filter(|_| faults.is_empty()) {
-        faults.push(folder.shown(fault));
+    match folder.meant_rulebook().filter(|_| faults.is_empty()) {
+        Some(Err(fault)) => faults.push(folder.shown(fault)),
+        Some(Ok(book)) => faults.extend(folder.refused_paths(&book)),
+        None => {}
     }
     faults.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     let (warnings, is_cut) = meaning::warnings(&read, now);

@@ -5,10 +5,12 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::opening::{self, Opened};
-use super::{Looking, is_open, quoted};
+use super::{Level, Looking, is_open, quoted};
 use crate::index::Store;
 use crate::index::store::STATE_FILE;
 use crate::sandbox::programs;
+use spoolgate_gate::record::Cage;
+use spoolgate_host::cage::{self, Bounds, Outcome, Tried};
 use spoolgate_host::clock::{Clock, SystemClock};
 use spoolgate_host::command;
 use spoolgate_host::doctor::{self as machine, STICKY};
@@ -18,6 +20,7 @@ use spoolgate_host::rule_folder;
 use spoolgate_host::sandbox::files_of;
 use spoolgate_ledger::segment;
 use spoolgate_rules::Rulebook;
+use spoolgate_rules::command::CommandRule;
 use spoolgate_rules::safety::CageLevel;
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::ids::UnixUser;
@@ -188,7 +191,7 @@ impl Looking {
         }
     }
 
-    /// Checks that the programs of the rules can be started in their cage, by making one.
+    /// Checks that the programs of the rules can be started in their cage, by trying to leave one.
     fn cage(&mut self, book: &Rulebook) {
         let (kernel, level) = (Path::new("kernel"), book.safety.cage);
         let named = programs(book);
@@ -202,28 +205,14 @@ impl Looking {
             }
             return;
         }
-        match command::probe_cage(level) {
-            Ok(cage) if cage.signals && cage.calls => {
-                let message = format!(
-                    "Landlock {}, seccomp: files, ports, signals and system calls are closed to \
-                        programs",
-                    cage.landlock
-                );
-                self.ok("cage", kernel, &message);
+        match command::try_ways_out(&self.home, &Bounds::at(level)) {
+            Ok((Some(cage), tried)) => {
+                let (level, message) = ways_out(&cage, &tried);
+                let remedy = (level > Level::Note).then(|| "boot Linux 6.12 or newer".to_owned());
+                self.say(level, "cage", kernel, &message, remedy);
             }
-            Ok(cage) => {
-                let message = format!(
-                    "Landlock {}{}: some ways out of the cage of programs are open (docs/gateway.md)",
-                    cage.landlock,
-                    if cage.calls { "" } else { ", no seccomp" }
-                );
-                self.note(
-                    "cage",
-                    kernel,
-                    &message,
-                    Some("boot Linux 6.12 or newer".to_owned()),
-                );
-            }
+            // Only without a cage.
+            Ok((None, _)) => {}
             Err(error) if named.is_empty() => {
                 self.note("cage", kernel, &error.to_string(), Some(set.to_owned()));
             }
@@ -236,6 +225,31 @@ impl Looking {
                 spec.program
             );
             self.warn("cage", Path::new(by), &message, None);
+        }
+        self.withheld(&named);
+    }
+
+    /// Names what the rules name and what cages do not open.
+    fn withheld(&mut self, named: &[(String, &CommandRule)]) {
+        let home = self.home.clone();
+        for (by, spec) in named {
+            for (_, why) in cage::refused_paths(&home, spec) {
+                let remedy = Some(format!("change {by}"));
+                self.error("cage", Path::new(by), &why, remedy);
+            }
+            for path in cage::withheld(&home, spec) {
+                let message = format!(
+                    "an argument of `{}` names `{}`, which its cage does not open",
+                    spec.program,
+                    path.display()
+                );
+                let remedy = if cage::is_closed(&home, &path) {
+                    format!("move it out of the gate's folders, and change {by}")
+                } else {
+                    format!("name it in `read:` or `write:` of the command in {by}")
+                };
+                self.warn("cage", Path::new(by), &message, Some(remedy));
+            }
         }
     }
 
@@ -425,4 +439,33 @@ impl Looking {
             }
         }
     }
+}
+
+/// How bad it is that some ways out of a cage are open, and what to say.
+fn ways_out(cage: &Cage, tried: &[Tried]) -> (Level, String) {
+    let mut level = Level::Ok;
+    let mut message = format!(
+        "Landlock {}, {}seccomp: {} of {} ways out are closed",
+        cage.landlock,
+        if cage.calls { "" } else { "no " },
+        tried
+            .iter()
+            .filter(|way| way.outcome == Outcome::Closed)
+            .count(),
+        tried.len(),
+    );
+    for way in tried {
+        let (found, text) = match &way.outcome {
+            Outcome::Closed => continue,
+            Outcome::Unclear(error) => (Level::Note, format!("could not be tried ({error})")),
+            Outcome::Open if way.can_be_closed(cage) => (
+                Level::Error,
+                "is open, although this kernel has what closes it".to_owned(),
+            ),
+            Outcome::Open => (Level::Warning, format!("is open ({})", way.closed_by())),
+        };
+        level = level.max(found);
+        message += &format!("; {} {text}", way.name);
+    }
+    (level, message)
 }

@@ -20,7 +20,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
 use super::{
     ABI_FILES, ABI_SIGNALS, ABI_TCP, Frame, FrameError, Lack, NOT_RUN, REPORT_BYTES_MAX, Report,
-    VERSION, filter, framed, judge, read_frame,
+    VERSION, WORD, filter, framed, judge, read_frame, ways,
 };
 use crate::sandbox::{DEVICES, READ, SYSTEM, kernel_abi};
 use spoolgate_gate::record::Cage;
@@ -56,8 +56,12 @@ fn system(what: &'static str) -> impl Fn(rustix::io::Errno) -> CageError {
 }
 
 /// Reads the frame from standard input, enters the cage, reports and becomes the program. Returns
-/// the exit code if it does not.
+/// the exit code if it does not. If the arguments say so, it tries the ways out of the cage that it
+/// is in instead.
 pub fn run() -> i32 {
+    if std::env::args_os().nth(2).is_some_and(|word| word == WORD) {
+        return ways::run();
+    }
     let (entered, tell) = match entered() {
         Ok(entered) => entered,
         // Without its pipes nobody can be told.
