@@ -3,6 +3,7 @@
 //! back.
 
 mod credentials;
+mod results;
 mod sharing;
 
 use std::fs;

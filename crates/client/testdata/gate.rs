@@ -29,6 +29,7 @@ pub fn start(folder: &Path) -> PathBuf {
             timestamp: Time::EPOCH,
             status: AnswerStatus::Success,
             data: None,
+            removed: None,
             error: None,
             audit_ref: "7".to_owned(),
         };

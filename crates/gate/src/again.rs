@@ -535,7 +535,13 @@ pub fn response(
     if !is_complaint {
         return Err(ImpossibleLine::Complaint);
     }
-    let heard = (data, refusal, line.note.clone());
+    let (removed, note) = (line.removed, line.note.clone());
+    let heard = gateway::Heard {
+        data,
+        removed,
+        refusal,
+        note,
+    };
     let written = gateway::written(open, heard, rulebook, line.timestamp, seq).0;
     Ok(Response {
         complaint: line.complaint.clone(),

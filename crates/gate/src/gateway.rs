@@ -14,6 +14,7 @@ use spoolgate_outgoing::open::{self, Destination, OpenAction, second_of};
 use spoolgate_rules::gateway::AdapterRule;
 use spoolgate_rules::services::Service;
 use spoolgate_wire::amount::Amount;
+use spoolgate_wire::answer::Removed;
 use spoolgate_wire::checks::CheckRow;
 use spoolgate_wire::code::Code;
 use spoolgate_wire::envelope::Envelope;
@@ -419,19 +420,34 @@ pub fn respond(
     (response, blobs)
 }
 
-/// The body of the answer, why it is an error, and how the adapter ended.
-pub(super) type Heard = (Option<Box<RawValue>>, Option<Refusal>, String);
+/// What the gate heard of an adapter that ended.
+#[derive(Default)]
+pub(super) struct Heard {
+    /// The body of the answer.
+    pub(super) data: Option<Box<RawValue>>,
+    /// What was removed from its texts.
+    pub(super) removed: Option<Removed>,
+    /// Why the answer is an error.
+    pub(super) refusal: Option<Refusal>,
+    /// How the adapter ended.
+    pub(super) note: String,
+}
 
 /// Writes the line from what the adapter reported.
 pub(super) fn written(
     open: &OpenAction,
-    (data, refusal, note): Heard,
+    heard: Heard,
     rulebook: &str,
     now: Time,
     seq: u64,
 ) -> (Response, Vec<(String, Vec<u8>)>) {
-    let mut blobs = Vec::new();
-    let (mut data, mut data_blob) = (data, None);
+    let Heard {
+        mut data,
+        removed,
+        refusal,
+        note,
+    } = heard;
+    let (mut blobs, mut data_blob) = (Vec::new(), None);
     if let Some(large) = data.take_if(|data| data.get().len() > MEMBER_BYTES_MAX) {
         let digest = sha256_hex(large.get().as_bytes());
         blobs.push((digest.clone(), large.get().as_bytes().to_vec()));
@@ -458,6 +474,7 @@ pub(super) fn written(
         cage: None,
         data,
         data_blob,
+        removed,
         metadata: Metadata {
             code: refusal.as_ref().map(|refusal| refusal.code),
             message: refusal.map(|refusal| refusal.message),
@@ -488,12 +505,18 @@ pub(super) fn of_stub(open: &OpenAction) -> (Option<Box<RawValue>>, Refusal) {
 
 fn heard(open: &OpenAction, ran: &Ran) -> Heard {
     let note = escaped(&ran.note);
+    let of = |data: Option<Box<RawValue>>, removed, refusal| Heard {
+        data,
+        removed,
+        refusal,
+        note: note.clone(),
+    };
     let refusal = |code: Code, what: &str| Some(Refusal::new(code, format!("{}: {what}", open.id)));
-    let failed = |code: Code| (None, Some(ended_badly(open, code, &note)), note.clone());
+    let failed = |code: Code| of(None, None, Some(ended_badly(open, code, &note)));
     match ran.ending {
         Ending::Stub => {
             let (data, refusal) = of_stub(open);
-            (data, Some(refusal), note)
+            of(data, None, Some(refusal))
         }
         Ending::NotRun => failed(Code::AdapterNotRun),
         Ending::TimedOut => failed(Code::AdapterTimedOut),
@@ -501,26 +524,17 @@ fn heard(open: &OpenAction, ran: &Ran) -> Heard {
         Ending::Crashed => failed(Code::AdapterCrashed),
         Ending::Lost => failed(Code::UnknownOutcome),
         Ending::Answered => match read(ran.output.as_deref().unwrap_or_default()) {
-            Ok(AdapterAnswer {
-                data, error: None, ..
-            }) => (data, None, note),
-            Ok(AdapterAnswer {
-                data,
-                error: Some(error),
-                ..
-            }) => (
-                data,
-                refusal(
-                    Code::AdapterFailed,
-                    &format!("{}: {}", error.code, error.message),
-                ),
-                note,
-            ),
-            Err(why) => (
-                None,
-                refusal(Code::AdapterOutput, &format!("{}; {why}", ran.note)),
-                note,
-            ),
+            Ok((AdapterAnswer { data, error, .. }, removed)) => {
+                let refusal = error.and_then(|error| {
+                    let what = format!("{}: {}", error.code, error.message);
+                    refusal(Code::AdapterFailed, &what)
+                });
+                of(data, removed, refusal)
+            }
+            Err(why) => {
+                let what = format!("{}; {why}", ran.note);
+                of(None, None, refusal(Code::AdapterOutput, &what))
+            }
         },
     }
 }
@@ -538,15 +552,23 @@ enum OutputError {
     Neither,
 }
 
-fn read(output: &[u8]) -> Result<AdapterAnswer, OutputError> {
-    let text = json::check_object(output)?;
-    let text = json::minify(text);
+/// Reads the output of an adapter, without the hidden characters of its texts.
+fn read(output: &[u8]) -> Result<(AdapterAnswer, Option<Removed>), OutputError> {
+    let text = json::minify(json::check_object(output)?);
+    let (text, invisible) = match json::without_hidden(&text) {
+        Some((text, invisible)) => {
+            // Two names may have become one.
+            json::check_object(text.as_bytes())?;
+            (text.into(), invisible)
+        }
+        None => (text, 0),
+    };
     let mut answer: AdapterAnswer = serde_json::from_str(&text)?;
     // A line does not distinguish null from absent.
     answer.data.take_if(|data| data.get() == "null");
     match (answer.success, &answer.error) {
         (true, Some(_)) => Err(OutputError::Both),
         (false, None) => Err(OutputError::Neither),
-        _ => Ok(answer),
+        _ => Ok((answer, (invisible > 0).then_some(Removed { invisible }))),
     }
 }

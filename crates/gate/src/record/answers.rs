@@ -128,6 +128,7 @@ impl Decision {
                 Status::Held => AnswerStatus::RequiresApproval,
             },
             data,
+            removed: None,
             error,
             audit_ref: self.id.clone(),
         })

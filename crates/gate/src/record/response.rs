@@ -8,7 +8,7 @@ use super::answers::from_blob;
 use super::decision::{Flow, Metadata, Status};
 use super::error::LineAnswerError;
 use crate::state::Change;
-use spoolgate_wire::answer::{Answer, AnswerStatus};
+use spoolgate_wire::answer::{Answer, AnswerStatus, Removed};
 use spoolgate_wire::time::Time;
 
 /// The result of an outgoing action.
@@ -51,6 +51,9 @@ pub struct Response {
     /// The digest of its blob instead, if it is larger than 8 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_blob: Option<String>,
+    /// What was removed from the texts of `data` and of the message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removed: Option<Removed>,
     /// The exact reason.
     pub metadata: Metadata,
     /// Spool the request came through.
@@ -87,6 +90,7 @@ impl Response {
                 AnswerStatus::Error
             },
             data,
+            removed: self.removed,
             error: self.metadata.answered(),
             audit_ref: self.id.clone(),
         })
