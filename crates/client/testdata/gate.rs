@@ -30,6 +30,7 @@ pub fn start(folder: &Path) -> PathBuf {
             status: AnswerStatus::Success,
             data: None,
             removed: None,
+            redacted: false,
             error: None,
             audit_ref: "7".to_owned(),
         };

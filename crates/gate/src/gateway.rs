@@ -3,7 +3,6 @@
 
 use serde_json::value::RawValue;
 
-use super::decide::MEMBER_BYTES_MAX;
 use super::handle::{Judged, Outcome, Turn};
 use super::prepare::{Authentic, Refusal, escaped};
 use super::record::{Cage, Decision, Flow, Metadata, Response, Status};
@@ -21,7 +20,7 @@ use spoolgate_wire::envelope::Envelope;
 use spoolgate_wire::gateway::{ActionId, AdapterAnswer, GatewayCall};
 use spoolgate_wire::ids::{Principal, ServiceName};
 use spoolgate_wire::json;
-use spoolgate_wire::signing::sha256_hex;
+use spoolgate_wire::sealed::Salt;
 use spoolgate_wire::time::Time;
 
 /// File of the allowlist, below `rules/`.
@@ -404,20 +403,26 @@ fn bytes_of(payload: &str) -> u64 {
     u64::try_from(payload.len()).unwrap_or(u64::MAX)
 }
 
-/// The line about how an action ended, and the blobs by digest that must be durable before it.
-pub fn respond(
+/// The line about how an action ended, and the blobs by name that must be durable before it. What
+/// the adapter wrote is sealed in it, with one of these salts for each member.
+///
+/// # Errors
+/// Returns the error of `salt`.
+pub fn respond<E>(
     open: &OpenAction,
     ran: &Ran,
     rulebook: &str,
     now: Time,
     seq: u64,
-) -> (Response, Vec<(String, Vec<u8>)>) {
-    let (mut response, blobs) = written(open, heard(open, ran), rulebook, now, seq);
+    salt: &mut dyn FnMut() -> Result<Salt, E>,
+) -> Result<(Response, Vec<(String, Vec<u8>)>), E> {
+    let mut response = written(open, heard(open, ran), rulebook, now, seq);
     if response.status != Status::Success {
         response.complaint = ran.complained();
     }
     response.cage.clone_from(&ran.cage);
-    (response, blobs)
+    let blobs = response.seal(salt)?;
+    Ok((response, blobs))
 }
 
 /// What the gate heard of an adapter that ended.
@@ -440,20 +445,14 @@ pub(super) fn written(
     rulebook: &str,
     now: Time,
     seq: u64,
-) -> (Response, Vec<(String, Vec<u8>)>) {
+) -> Response {
     let Heard {
-        mut data,
+        data,
         removed,
         refusal,
         note,
     } = heard;
-    let (mut blobs, mut data_blob) = (Vec::new(), None);
-    if let Some(large) = data.take_if(|data| data.get().len() > MEMBER_BYTES_MAX) {
-        let digest = sha256_hex(large.get().as_bytes());
-        blobs.push((digest.clone(), large.get().as_bytes().to_vec()));
-        data_blob = Some(digest);
-    }
-    let response = Response {
+    Response {
         timestamp: now,
         id: seq.to_string(),
         request_id: open.request_id.to_string(),
@@ -473,7 +472,8 @@ pub(super) fn written(
         complaint: None,
         cage: None,
         data,
-        data_blob,
+        data_blob: None,
+        sealed: Vec::new(),
         removed,
         metadata: Metadata {
             code: refusal.as_ref().map(|refusal| refusal.code),
@@ -485,8 +485,7 @@ pub(super) fn written(
         also: open.also.clone(),
         rulebook: rulebook.to_owned(),
         changes: vec![Change::Actions(open::Change::Closed { id: open.id })],
-    };
-    (response, blobs)
+    }
 }
 
 /// The refusal for an action that failed without an answer of its adapter.

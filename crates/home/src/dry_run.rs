@@ -76,6 +76,7 @@ fn begun(decision: &Decision) -> Answer {
         status: AnswerStatus::Success,
         data: RawValue::from_string(r#"{"would_be":"pending"}"#.to_owned()).ok(),
         removed: None,
+        redacted: false,
         error: None,
         audit_ref: decision.id.clone(),
     }

@@ -56,6 +56,9 @@ pub struct Answer {
     /// What was removed from the texts of `data` and of the message; absent if nothing was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removed: Option<Removed>,
+    /// Whether a person redacted the result: what was redacted is left out. Absent if not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub redacted: bool,
     /// Why the request did not succeed; absent after a success.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<AnswerError>,

@@ -129,6 +129,7 @@ impl Decision {
             },
             data,
             removed: None,
+            redacted: false,
             error,
             audit_ref: self.id.clone(),
         })

@@ -20,6 +20,7 @@ pub use decision::{Decision, Flow, Metadata, Ruling, Status};
 pub use error::{LineAnswerError, RecordError};
 pub use events::{Admin, Event, EventKind, Genesis, MarketRows, Published, Redaction};
 pub use inputs::{AdmissionInput, AskedFor, Input};
+pub(crate) use response::MESSAGE;
 pub use response::Response;
 
 use serde::Deserialize;
