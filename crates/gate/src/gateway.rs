@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use super::handle::{Judged, Outcome, Turn};
 use super::prepare::{Authentic, Refusal, escaped};
-use super::record::{Cage, Decision, Flow, Metadata, Response, Status};
+use super::record::{Blob, Cage, Decision, Flow, Metadata, Response, Status};
 use super::state::Change;
 use spoolgate_outgoing::allowlist;
 use spoolgate_outgoing::anomaly::Anomaly;
@@ -415,7 +415,7 @@ pub fn respond<E>(
     now: Time,
     seq: u64,
     salt: &mut dyn FnMut() -> Result<Salt, E>,
-) -> Result<(Response, Vec<(String, Vec<u8>)>), E> {
+) -> Result<(Response, Vec<Blob>), E> {
     let mut response = written(open, heard(open, ran), rulebook, now, seq);
     if response.status != Status::Success {
         response.complaint = ran.complained();

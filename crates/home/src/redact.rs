@@ -70,7 +70,7 @@ pub fn is_named(field: &Field) -> bool {
     field.field != DIGESTS && field.field != FILE
 }
 
-fn is_pointer(name: &String) -> bool {
+fn is_pointer(name: &str) -> bool {
     name.is_empty() || name.starts_with('/')
 }
 
@@ -212,7 +212,8 @@ impl Home {
             self.core.check_is_sealed(pointer, &sealed, &decisions)?;
         }
         // From these a member of the request could be guessed.
-        let with_hashes = asked.fields.is_empty() || asked.fields.iter().any(is_pointer);
+        let with_hashes =
+            asked.fields.is_empty() || asked.fields.iter().any(|name| is_pointer(name));
         let mut fields: BTreeMap<u64, Vec<Field>> = BTreeMap::new();
         let mut done = None;
         for (seq, of_line) in &sealed {

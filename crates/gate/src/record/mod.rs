@@ -21,7 +21,7 @@ pub use error::{LineAnswerError, RecordError};
 pub use events::{Admin, Event, EventKind, Genesis, MarketRows, Published, Redaction};
 pub use inputs::{AdmissionInput, AskedFor, Input};
 pub(crate) use response::MESSAGE;
-pub use response::Response;
+pub use response::{Blob, Response};
 
 use serde::Deserialize;
 

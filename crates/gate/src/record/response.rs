@@ -13,6 +13,9 @@ use spoolgate_wire::code::Code;
 use spoolgate_wire::sealed::{Disclosure, Field, Salt, blob_name, standing_for};
 use spoolgate_wire::time::Time;
 
+/// Content that must be durable before its line, by the name of its blob.
+pub type Blob = (String, Vec<u8>);
+
 /// Field name of the sealed data.
 const DATA: &str = "data";
 /// Field name of the sealed complaint.
@@ -138,10 +141,7 @@ impl Response {
     ///
     /// # Errors
     /// Returns the error of `salt`.
-    pub fn seal<E>(
-        &mut self,
-        salt: &mut dyn FnMut() -> Result<Salt, E>,
-    ) -> Result<Vec<(String, Vec<u8>)>, E> {
+    pub fn seal<E>(&mut self, salt: &mut dyn FnMut() -> Result<Salt, E>) -> Result<Vec<Blob>, E> {
         let mut blobs = Vec::new();
         self.sealed.clear();
         for (name, value) in self.written() {
