@@ -15,6 +15,7 @@ use super::error::HomeError;
 use super::open::Home;
 use super::sealed;
 use super::socket::is_through_socket;
+use crate::index::StoreError;
 use crate::index::lines::{Column, Conditions, Order};
 use spoolgate_council::case::{self, Case};
 use spoolgate_gate::record::{Redaction, Status};
@@ -111,13 +112,14 @@ impl Home {
                 let seq = line.request_line;
                 (seq, self.core.decision(seq)?.1)
             }
-            // The operator has to bring the segment back.
-            Err(error @ HomeError::Ledger(LedgerError::Pruned(_))) => return Err(error.into()),
-            _ => {
+            // A line that the ledger itself writes is not in the index.
+            Ok(_) | Err(HomeError::Store(StoreError::Damaged(_))) => {
                 return refused(format!(
                     "line {seq} is not a decision; only requests and results have sealed fields"
                 ));
             }
+            // The disk failed, or the operator has to bring a segment back.
+            Err(error) => return Err(error.into()),
         };
         let mut lines = vec![seq];
         // A refused line may name a request of another sender.
