@@ -11,6 +11,7 @@ use spoolgate_home::read::real_seams;
 use spoolgate_home::{HomeError, layout};
 use spoolgate_host::keyring::KEYRING_FILE;
 use spoolgate_ledger::segment;
+use spoolgate_rules::retention;
 use spoolgate_wire::code::Exit;
 use spoolgate_wire::ids::Principal;
 
@@ -119,6 +120,7 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let person = Principal::parse(&args.person)?;
     let strangers = strangers(home)?;
     write_template(home, &person)?;
+    write_new(&home.join(retention::PATH), retention::SHIPPED)?;
     let seams = real_seams(home)?;
     let origin = match &args.origin {
         Some(origin) => origin.clone(),
@@ -256,19 +258,23 @@ pub(super) fn write_template(home: &Path, person: &Principal) -> Result<()> {
                     )
                 })?;
         }
-        match OpenOptions::new()
-            .create_new(true)
-            .write(true)
-            .mode(0o644)
-            .open(&path)
-        {
-            Ok(mut file) => {
-                file.write_all(text.as_bytes())
-                    .map_err(|source| HomeError::disk(&path, source))?;
-            }
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error).with_context(|| format!("file `{}`", path.display())),
-        }
+        write_new(&path, &text)?;
     }
     Ok(())
+}
+
+/// Writes a file, unless there is one.
+fn write_new(path: &Path, text: &str) -> Result<()> {
+    match OpenOptions::new()
+        .create_new(true)
+        .write(true)
+        .mode(0o644)
+        .open(path)
+    {
+        Ok(mut file) => Ok(file
+            .write_all(text.as_bytes())
+            .map_err(|source| HomeError::disk(path, source))?),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error).with_context(|| format!("file `{}`", path.display())),
+    }
 }

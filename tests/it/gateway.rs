@@ -8,6 +8,7 @@ mod document;
 mod payloads;
 mod rates;
 mod refusals;
+mod retention;
 mod rules;
 mod schema;
 mod sealed;

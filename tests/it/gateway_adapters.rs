@@ -3,6 +3,7 @@
 //! back.
 
 mod credentials;
+mod results;
 mod sharing;
 
 use std::fs;
@@ -483,7 +484,7 @@ fn an_adapter_may_write_as_much_as_its_limit_and_no_byte_more() {
     };
     let line = act(&gateway, &mut home, "at-the-limit", &script(limit));
     assert_eq!(said(&line).0, "");
-    assert!(line.data.is_none() && line.data_blob.is_some());
+    assert!(line.is_sealed("data") && line.data_blob.is_none());
     let data = gateway.answer("at-the-limit").unwrap().data.unwrap();
     assert_eq!(data.get().len(), limit - frame + 2);
     let line = act(&gateway, &mut home, "over-it", &script(limit + 1));

@@ -19,9 +19,10 @@ use spoolgate_home::pruning::UpTo;
 use spoolgate_home::{Home, HomeError};
 use spoolgate_host::adapters::{Adapters, Task};
 use spoolgate_outgoing::open::ALSO_MAX;
-use spoolgate_replay::replay::{self, AnswerFiles, Report};
+use spoolgate_replay::replay::{self, AnswerFiles, Class, Report};
 use spoolgate_rules::gateway::{ACTIONS, AdapterRule};
 use spoolgate_wire::answer::Answer;
+use spoolgate_wire::sealed::blob_name;
 
 const MAIL: (&str, &str) = (
     "email.send",
@@ -438,26 +439,25 @@ fn every_line_and_every_answer_is_recomputed() {
     answers.insert("done.json", b"{}\n");
     let report = replayed(desk.files(), Some(answers));
     assert!(!report.is_same());
-    // A lost blob is named.
-    let blob = desk
-        .home
-        .responses()
-        .into_values()
-        .find_map(|line| line.data_blob)
-        .unwrap();
+    // What is no longer disclosed is not recomputed, and all else of the line is.
+    let mut lines = desk.home.responses().into_values();
+    let large = lines.find(|line| line.request_id == "large");
+    let large = large.unwrap();
+    let blob = blob_name(&large.sealed[0].sd);
     let files = desk
         .files()
         .into_iter()
         .filter(|(path, _)| !path.ends_with(&blob))
         .collect();
-    assert_eq!(
-        replayed(files, None).missing_files,
-        [format!("audit/blobs/{blob}")]
-    );
+    let report = replayed(files, None);
+    assert!(report.is_same(), "{report:#?}");
+    let mut redacted = report.rows.iter();
+    let redacted = redacted.find(|row| row.what.contains("redacted")).unwrap();
+    assert_eq!((redacted.class, redacted.lines), (Class::NotAgain, 1));
 }
 
 /// The request, a part of its response line, and what a forger writes instead.
-const FORGERIES: [(&str, &str, &str); 20] = [
+const FORGERIES: [(&str, &str, &str); 21] = [
     ("done", "\"status\":\"success\"", "\"status\":\"error\""),
     ("fails", "\"status\":\"error\"", "\"status\":\"success\""),
     ("slow", "ADAPTER_TIMED_OUT", "ADAPTER_NOT_RUN"),
@@ -475,8 +475,8 @@ const FORGERIES: [(&str, &str, &str); 20] = [
     ("lost", "a-", "a-1"),
     (
         "fails",
-        "\"code\":\"ADAPTER_FAILED\",\"message\":\"a-",
-        "\"code\":\"ADAPTER_FAILED\",\"message\":\"b-",
+        r#""code":"ADAPTER_FAILED","message":"{\"_sd\":\""#,
+        r#""code":"ADAPTER_FAILED","message":"{\"_sd\":\"00"#,
     ),
     ("done", "\"request_line\":", "\"request_line\":1"),
     ("done", "\"id\":\"", "\"id\":\"1"),
@@ -505,7 +505,8 @@ const FORGERIES: [(&str, &str, &str); 20] = [
         "\"answer\":\"out/fails.json\"",
     ),
     ("done", "\"rulebook\":\"", "\"rulebook\":\"00"),
-    ("large", "\"data_blob\":\"", "\"data_blob\":\"00"),
+    ("large", r#""data":{"_sd":""#, r#""data":{"_sd":"00"#),
+    ("large", r#""field":"data","#, r#""field":"message","#),
 ];
 
 /// Replay finds the forgery of a holder of the keys who writes the whole log again.

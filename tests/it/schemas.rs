@@ -22,6 +22,7 @@ use spoolgate_rules::bundle::Bundle;
 use spoolgate_rules::gateway::Gateway;
 use spoolgate_rules::notify::Notify;
 use spoolgate_rules::rates::Rates;
+use spoolgate_rules::retention::Retention;
 use spoolgate_rules::roles::Roles;
 use spoolgate_rules::rule::set::NamedSet;
 use spoolgate_rules::services::Services;

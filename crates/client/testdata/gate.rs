@@ -29,6 +29,8 @@ pub fn start(folder: &Path) -> PathBuf {
             timestamp: Time::EPOCH,
             status: AnswerStatus::Success,
             data: None,
+            removed: None,
+            redacted: false,
             error: None,
             audit_ref: "7".to_owned(),
         };

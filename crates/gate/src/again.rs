@@ -6,7 +6,7 @@ use super::decide::{ANSWER_LOST, Lookups, MEMBER_BYTES_MAX, PRUNED_WITH, Untold}
 use super::gateway;
 use super::prepare::{Authentic, Origin, Prepared, Refusal, Unverified, read_body};
 use super::proposals;
-use super::record::{Decision, Response, Status};
+use super::record::{Decision, MESSAGE, Response, Status};
 use super::services;
 use super::state::Change;
 use super::storage::Scarce;
@@ -214,6 +214,9 @@ pub enum ImpossibleLine {
     /// The code is not one of the results of an action.
     #[error("{0} is not a result of an action")]
     Ending(Code),
+    /// A sealed member does not hold its digest, or one that must be sealed is not.
+    #[error("`sealed` does not name what is sealed in it")]
+    Sealed,
     /// Only a refused action has a complaint.
     #[error("an action that was carried out has no complaint")]
     Complaint,
@@ -489,11 +492,51 @@ fn causality(decision: &Decision) -> Vec<String> {
 }
 
 /// Writes the response line of an open action again, from what the given line reports about the
-/// adapter. `data` is the content of the line's blob, if it has one.
+/// adapter. `data` is the content of the line's blob, if it has one. What is sealed in the line is
+/// taken as it is there.
 ///
 /// # Errors
 /// Describes what no response line can contain.
 pub fn response(
+    open: &OpenAction,
+    line: &Response,
+    data: Option<Box<RawValue>>,
+    rulebook: &str,
+    seq: u64,
+) -> Result<Response, ImpossibleLine> {
+    let is_sealed = !line.sealed.is_empty();
+    if is_sealed && !line.is_sealed_as_named() {
+        return Err(ImpossibleLine::Sealed);
+    }
+    let mut made = heard_again(open, line, data, rulebook, seq)?;
+    made.sealed.clone_from(&line.sealed);
+    // Older lines have nothing sealed, and large data in a blob.
+    let large = made
+        .data
+        .take_if(|data| !is_sealed && data.get().len() > MEMBER_BYTES_MAX);
+    made.data_blob = large.map(|large| sha256_hex(large.get().as_bytes()));
+    Ok(made)
+}
+
+/// Writes the response line of an open action again, before it is sealed. `line` is the line with
+/// its sealed members put back.
+///
+/// # Errors
+/// Describes what no response line can contain.
+pub fn revealed(
+    open: &OpenAction,
+    line: &Response,
+    rulebook: &str,
+    seq: u64,
+) -> Result<Response, ImpossibleLine> {
+    let line = Response {
+        sealed: Vec::new(),
+        ..line.clone()
+    };
+    heard_again(open, &line, None, rulebook, seq)
+}
+
+fn heard_again(
     open: &OpenAction,
     line: &Response,
     data: Option<Box<RawValue>>,
@@ -517,7 +560,8 @@ pub fn response(
         Some(code @ (Code::AdapterFailed | Code::AdapterOutput)) => {
             let message = line.metadata.message.clone().unwrap_or_default();
             let (start, end) = (format!("{}: ", open.id), format!("; {}", code.remedy()));
-            if !(message.starts_with(&start) && message.ends_with(&end)) {
+            if !(line.is_sealed(MESSAGE) || message.starts_with(&start) && message.ends_with(&end))
+            {
                 return Err(ImpossibleLine::Message(code));
             }
             (
@@ -535,13 +579,17 @@ pub fn response(
     if !is_complaint {
         return Err(ImpossibleLine::Complaint);
     }
-    let heard = (data, refusal, line.note.clone());
-    let written = gateway::written(open, heard, rulebook, line.timestamp, seq).0;
-    Ok(Response {
-        complaint: line.complaint.clone(),
-        cage: line.cage.clone(),
-        ..written
-    })
+    let (removed, note) = (line.removed, line.note.clone());
+    let heard = gateway::Heard {
+        data,
+        removed,
+        refusal,
+        note,
+    };
+    let mut made = gateway::written(open, heard, rulebook, line.timestamp, seq);
+    made.complaint.clone_from(&line.complaint);
+    made.cage.clone_from(&line.cage);
+    Ok(made)
 }
 
 /// Reads back the look-ups that only the line itself records: whether the council had room for a

@@ -3,10 +3,9 @@
 
 use serde_json::value::RawValue;
 
-use super::decide::MEMBER_BYTES_MAX;
 use super::handle::{Judged, Outcome, Turn};
 use super::prepare::{Authentic, Refusal, escaped};
-use super::record::{Cage, Decision, Flow, Metadata, Response, Status};
+use super::record::{Blob, Cage, Decision, Flow, Metadata, Response, Status};
 use super::state::Change;
 use spoolgate_outgoing::allowlist;
 use spoolgate_outgoing::anomaly::Anomaly;
@@ -14,13 +13,14 @@ use spoolgate_outgoing::open::{self, Destination, OpenAction, second_of};
 use spoolgate_rules::gateway::AdapterRule;
 use spoolgate_rules::services::Service;
 use spoolgate_wire::amount::Amount;
+use spoolgate_wire::answer::Removed;
 use spoolgate_wire::checks::CheckRow;
 use spoolgate_wire::code::Code;
 use spoolgate_wire::envelope::Envelope;
 use spoolgate_wire::gateway::{ActionId, AdapterAnswer, GatewayCall};
 use spoolgate_wire::ids::{Principal, ServiceName};
 use spoolgate_wire::json;
-use spoolgate_wire::signing::sha256_hex;
+use spoolgate_wire::sealed::Salt;
 use spoolgate_wire::time::Time;
 
 /// File of the allowlist, below `rules/`.
@@ -403,41 +403,56 @@ fn bytes_of(payload: &str) -> u64 {
     u64::try_from(payload.len()).unwrap_or(u64::MAX)
 }
 
-/// The line about how an action ended, and the blobs by digest that must be durable before it.
-pub fn respond(
+/// The line about how an action ended, and the blobs by name that must be durable before it. What
+/// the adapter wrote is sealed in it, with one of these salts for each member.
+///
+/// # Errors
+/// Returns the error of `salt`.
+pub fn respond<E>(
     open: &OpenAction,
     ran: &Ran,
     rulebook: &str,
     now: Time,
     seq: u64,
-) -> (Response, Vec<(String, Vec<u8>)>) {
-    let (mut response, blobs) = written(open, heard(open, ran), rulebook, now, seq);
+    salt: &mut dyn FnMut() -> Result<Salt, E>,
+) -> Result<(Response, Vec<Blob>), E> {
+    let mut response = written(open, heard(open, ran), rulebook, now, seq);
     if response.status != Status::Success {
         response.complaint = ran.complained();
     }
     response.cage.clone_from(&ran.cage);
-    (response, blobs)
+    let blobs = response.seal(salt)?;
+    Ok((response, blobs))
 }
 
-/// The body of the answer, why it is an error, and how the adapter ended.
-pub(super) type Heard = (Option<Box<RawValue>>, Option<Refusal>, String);
+/// What the gate heard of an adapter that ended.
+#[derive(Default)]
+pub(super) struct Heard {
+    /// The body of the answer.
+    pub(super) data: Option<Box<RawValue>>,
+    /// What was removed from its texts.
+    pub(super) removed: Option<Removed>,
+    /// Why the answer is an error.
+    pub(super) refusal: Option<Refusal>,
+    /// How the adapter ended.
+    pub(super) note: String,
+}
 
 /// Writes the line from what the adapter reported.
 pub(super) fn written(
     open: &OpenAction,
-    (data, refusal, note): Heard,
+    heard: Heard,
     rulebook: &str,
     now: Time,
     seq: u64,
-) -> (Response, Vec<(String, Vec<u8>)>) {
-    let mut blobs = Vec::new();
-    let (mut data, mut data_blob) = (data, None);
-    if let Some(large) = data.take_if(|data| data.get().len() > MEMBER_BYTES_MAX) {
-        let digest = sha256_hex(large.get().as_bytes());
-        blobs.push((digest.clone(), large.get().as_bytes().to_vec()));
-        data_blob = Some(digest);
-    }
-    let response = Response {
+) -> Response {
+    let Heard {
+        data,
+        removed,
+        refusal,
+        note,
+    } = heard;
+    Response {
         timestamp: now,
         id: seq.to_string(),
         request_id: open.request_id.to_string(),
@@ -457,7 +472,9 @@ pub(super) fn written(
         complaint: None,
         cage: None,
         data,
-        data_blob,
+        data_blob: None,
+        sealed: Vec::new(),
+        removed,
         metadata: Metadata {
             code: refusal.as_ref().map(|refusal| refusal.code),
             message: refusal.map(|refusal| refusal.message),
@@ -468,8 +485,7 @@ pub(super) fn written(
         also: open.also.clone(),
         rulebook: rulebook.to_owned(),
         changes: vec![Change::Actions(open::Change::Closed { id: open.id })],
-    };
-    (response, blobs)
+    }
 }
 
 /// The refusal for an action that failed without an answer of its adapter.
@@ -488,12 +504,18 @@ pub(super) fn of_stub(open: &OpenAction) -> (Option<Box<RawValue>>, Refusal) {
 
 fn heard(open: &OpenAction, ran: &Ran) -> Heard {
     let note = escaped(&ran.note);
+    let of = |data: Option<Box<RawValue>>, removed, refusal| Heard {
+        data,
+        removed,
+        refusal,
+        note: note.clone(),
+    };
     let refusal = |code: Code, what: &str| Some(Refusal::new(code, format!("{}: {what}", open.id)));
-    let failed = |code: Code| (None, Some(ended_badly(open, code, &note)), note.clone());
+    let failed = |code: Code| of(None, None, Some(ended_badly(open, code, &note)));
     match ran.ending {
         Ending::Stub => {
             let (data, refusal) = of_stub(open);
-            (data, Some(refusal), note)
+            of(data, None, Some(refusal))
         }
         Ending::NotRun => failed(Code::AdapterNotRun),
         Ending::TimedOut => failed(Code::AdapterTimedOut),
@@ -501,26 +523,17 @@ fn heard(open: &OpenAction, ran: &Ran) -> Heard {
         Ending::Crashed => failed(Code::AdapterCrashed),
         Ending::Lost => failed(Code::UnknownOutcome),
         Ending::Answered => match read(ran.output.as_deref().unwrap_or_default()) {
-            Ok(AdapterAnswer {
-                data, error: None, ..
-            }) => (data, None, note),
-            Ok(AdapterAnswer {
-                data,
-                error: Some(error),
-                ..
-            }) => (
-                data,
-                refusal(
-                    Code::AdapterFailed,
-                    &format!("{}: {}", error.code, error.message),
-                ),
-                note,
-            ),
-            Err(why) => (
-                None,
-                refusal(Code::AdapterOutput, &format!("{}; {why}", ran.note)),
-                note,
-            ),
+            Ok((AdapterAnswer { data, error, .. }, removed)) => {
+                let refusal = error.and_then(|error| {
+                    let what = format!("{}: {}", error.code, error.message);
+                    refusal(Code::AdapterFailed, &what)
+                });
+                of(data, removed, refusal)
+            }
+            Err(why) => {
+                let what = format!("{}; {why}", ran.note);
+                of(None, None, refusal(Code::AdapterOutput, &what))
+            }
         },
     }
 }
@@ -538,15 +551,23 @@ enum OutputError {
     Neither,
 }
 
-fn read(output: &[u8]) -> Result<AdapterAnswer, OutputError> {
-    let text = json::check_object(output)?;
-    let text = json::minify(text);
+/// Reads the output of an adapter, without the hidden characters of its texts.
+fn read(output: &[u8]) -> Result<(AdapterAnswer, Option<Removed>), OutputError> {
+    let text = json::minify(json::check_object(output)?);
+    let (text, invisible) = match json::without_hidden(&text) {
+        Some((text, invisible)) => {
+            // Two names may have become one.
+            json::check_object(text.as_bytes())?;
+            (text.into(), invisible)
+        }
+        None => (text, 0),
+    };
     let mut answer: AdapterAnswer = serde_json::from_str(&text)?;
     // A line does not distinguish null from absent.
     answer.data.take_if(|data| data.get() == "null");
     match (answer.success, &answer.error) {
         (true, Some(_)) => Err(OutputError::Both),
         (false, None) => Err(OutputError::Neither),
-        _ => Ok(answer),
+        _ => Ok((answer, (invisible > 0).then_some(Removed { invisible }))),
     }
 }

@@ -96,6 +96,8 @@ pub fn without_line(request_id: &str, now: Time) -> Answer {
         timestamp: now,
         status: AnswerStatus::RateLimited,
         data: gateway::retry_after(RETRY_MS),
+        removed: None,
+        redacted: false,
         error: Some(AnswerError {
             code: Code::StorageLow,
             message: "the disk of the gate is full: it serves exits, cancels, tightens and halts, \

@@ -18,6 +18,7 @@ use super::core::Core;
 use super::error::HomeError;
 use super::open::Home;
 use super::parts::Outside;
+use super::sealed;
 use spoolgate_gate::gateway::{Begins, Ending, Ran, respond};
 use spoolgate_gate::record::Record;
 use spoolgate_host::adapters::{Adapters, Credential, Own, Task};
@@ -265,7 +266,9 @@ impl Home {
                 continue;
             };
             let seq = self.core.next_seq(pending);
-            let (response, blobs) = respond(open, &ran, &self.core.rulebook.hash, now, seq);
+            let (rules, entropy) = (&self.core.rulebook.hash, self.core.seams.entropy.as_ref());
+            let mut salt = || sealed::salt(entropy);
+            let (response, blobs) = respond(open, &ran, rules, now, seq, &mut salt)?;
             for (digest, bytes) in &blobs {
                 self.core.put_blob(pending, digest, bytes)?;
             }

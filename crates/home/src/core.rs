@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::batch::{Pending, blob};
 use super::error::HomeError;
 use super::open::Seams;
+use super::sealed;
 use super::storage::Storage;
 use crate::index::fold::Outstanding;
 use crate::index::{Snapshot, Store, StoreError};
@@ -181,8 +182,17 @@ impl Core {
             Some(digest) => self.blob(digest)?,
             None => None,
         };
-        line.answer(blob.as_deref())
-            .map_err(|error| HomeError::AnswerLost(error.to_string()))
+        let revealed = sealed::response(self.seams.disk.as_ref(), line)?;
+        let seq = line.id.parse().unwrap_or(u64::MAX);
+        if !revealed.is_whole && !self.is_redacted(seq)? {
+            return Err(HomeError::AnswerLost(format!(
+                "line {seq}: a disclosure of its result is missing or damaged"
+            )));
+        }
+        let answer = revealed.line.answer(blob.as_deref());
+        let mut answer = answer.map_err(|error| HomeError::AnswerLost(error.to_string()))?;
+        answer.redacted = !revealed.is_whole;
+        Ok(answer)
     }
 
     /// Returns the bytes that line `seq` answers with, also for council decisions. `None` if its

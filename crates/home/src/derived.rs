@@ -379,7 +379,7 @@ impl Core {
         }
     }
 
-    fn remove_derived(&self, path: &Path) -> Result<Put, HomeError> {
+    pub(super) fn remove_derived(&self, path: &Path) -> Result<Put, HomeError> {
         match self.seams.disk.remove(path) {
             // Somebody removed it, or put a folder there: in both cases the file is gone.
             Err(error) if is_in_the_way(&error) || error.kind() == io::ErrorKind::IsADirectory => {
@@ -431,7 +431,7 @@ fn last_of_each(files: Vec<File>) -> Vec<File> {
 }
 
 /// Reports whether an error means that somebody removed a folder or put something in its place.
-fn is_in_the_way(error: &io::Error) -> bool {
+pub(super) fn is_in_the_way(error: &io::Error) -> bool {
     is_senders_doing(error)
         || matches!(
             error.kind(),

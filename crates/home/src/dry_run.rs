@@ -75,6 +75,8 @@ fn begun(decision: &Decision) -> Answer {
         timestamp: decision.timestamp,
         status: AnswerStatus::Success,
         data: RawValue::from_string(r#"{"would_be":"pending"}"#.to_owned()).ok(),
+        removed: None,
+        redacted: false,
         error: None,
         audit_ref: decision.id.clone(),
     }

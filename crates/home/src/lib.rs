@@ -37,6 +37,7 @@ pub mod read;
 pub mod redact;
 mod redo;
 mod released;
+mod retention;
 mod role_commands;
 pub mod rollback;
 pub mod rotation;

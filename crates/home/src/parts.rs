@@ -59,6 +59,8 @@ pub(super) struct Outside {
     pub(super) waker: Option<Waker>,
     /// Tries requests over which the gate has died twice.
     pub(super) trier: Option<Trier>,
+    /// The line up to which answers that are kept no longer are removed.
+    pub(super) answers_removed_to: u64,
 }
 
 /// What the gate notices between batches, and who receives it.

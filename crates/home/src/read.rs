@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::error::HomeError;
 use super::open::{Seams, read_genesis};
 use super::rulebook;
+use super::sealed;
 use crate::index::fold::{Outstanding, fold};
 use crate::index::proposals::{ProposalRow, Standing};
 use crate::index::{Store, StoreError, cases, proposals};
@@ -204,14 +205,14 @@ impl View {
         Ok(None)
     }
 
-    /// Returns the result of the outgoing action that a line began; `None` if it is open or the
-    /// line began none.
+    /// Returns the result of the outgoing action that a line began, without what was redacted;
+    /// `None` if it is open or the line began none.
     pub fn response_to(&self, line: u64) -> Result<Option<Response>, HomeError> {
         for store in self.stores() {
             if let Some(seq) = store.response_to(line)?
                 && let Some(Record::Response(response)) = self.record(seq)?
             {
-                return Ok(Some(*response));
+                return Ok(Some(sealed::response(self.disk.as_ref(), &response)?.line));
             }
         }
         Ok(None)
@@ -238,7 +239,7 @@ impl View {
     /// Returns the payload hash that was signed in the request of line `seq`; `None` unless the
     /// request has sealed members and they are disclosed.
     pub fn signed_hash(&self, seq: u64) -> Result<Option<String>, HomeError> {
-        super::sealed::signed_hash(self.disk.as_ref(), self.record(seq)?.as_ref())
+        sealed::signed_hash(self.disk.as_ref(), self.record(seq)?.as_ref())
     }
 
     /// Returns the rulebook that was kept under this hash when it was in force.

@@ -10,16 +10,22 @@ use serde_json::Value;
 
 use super::batch::{BLOBS_DIR, Pending};
 use super::core::Core;
+use super::derived::is_in_the_way;
 use super::error::HomeError;
 use super::open::Home;
 use super::sealed;
+use super::socket::is_through_socket;
+use crate::index::StoreError;
+use crate::index::lines::{Column, Conditions, Order};
 use spoolgate_council::case::{self, Case};
-use spoolgate_gate::record::Redaction;
+use spoolgate_gate::record::{Redaction, Status};
 use spoolgate_gate::sealing::{DIGESTS, FILE};
 use spoolgate_gate::{Change, Decision, Record};
+use spoolgate_host::spool::publish;
 use spoolgate_ledger::LedgerError;
 use spoolgate_wire::approvals::HoldId;
 use spoolgate_wire::council::SubmitVerdict;
+use spoolgate_wire::gateway::ActionId;
 use spoolgate_wire::ids::{Principal, RequestId};
 use spoolgate_wire::sealed::BLOB_PREFIX;
 use spoolgate_wire::sealed::{Field, is_digest};
@@ -60,6 +66,15 @@ pub enum Plan {
     Done(u64),
 }
 
+/// Whether a field is one that people name: a member of a payload or of a result.
+pub fn is_named(field: &Field) -> bool {
+    field.field != DIGESTS && field.field != FILE
+}
+
+fn is_pointer(name: &str) -> bool {
+    name.is_empty() || name.starts_with('/')
+}
+
 fn case_of(change: &Change) -> Option<&Case> {
     match change {
         Change::Council(case::Change::CaseOpened(case)) => Some(case),
@@ -91,19 +106,26 @@ impl Home {
         if seq >= lines {
             return refused(no_line(seq, lines));
         }
-        let decision = match self.core.decision(seq) {
-            Ok((_, decision)) => decision,
-            // The operator has to bring the segment back.
-            Err(error @ HomeError::Ledger(LedgerError::Pruned(_))) => return Err(error.into()),
-            Err(_) => {
+        let (seq, decision) = match self.core.record(seq) {
+            Ok((_, Record::Decision(decision))) => (seq, *decision),
+            Ok((_, Record::Response(line))) => {
+                let seq = line.request_line;
+                (seq, self.core.decision(seq)?.1)
+            }
+            // A line that the ledger itself writes is not in the index.
+            Ok(_) | Err(HomeError::Store(StoreError::Damaged(_))) => {
                 return refused(format!(
-                    "line {seq} is not a decision; only requests have sealed fields"
+                    "line {seq} is not a decision; only requests and results have sealed fields"
                 ));
             }
+            // The disk failed, or the operator has to bring a segment back.
+            Err(error) => return Err(error.into()),
         };
         let mut lines = vec![seq];
         // A refused line may name a request of another sender.
-        let is_of_it = !decision.sealed.is_empty() || decision.metadata.replay_of.is_some();
+        let is_of_it = !decision.sealed.is_empty()
+            || decision.metadata.replay_of.is_some()
+            || matches!(decision.status, Status::Pending | Status::Held);
         if is_of_it
             && let (Some(source), Some(id)) = (&decision.source, &decision.request_id)
             && let Some(seen) = self.core.store.seen(source, id).map_err(HomeError::from)?
@@ -169,26 +191,38 @@ impl Home {
         for seq in &lines {
             decisions.push((*seq, self.core.decision(*seq)?.1));
         }
-        decisions.retain(|(_, decision)| !decision.sealed.is_empty());
-        if decisions.is_empty() {
+        let mut sealed: Vec<(u64, Vec<Field>)> = Vec::new();
+        for (seq, decision) in &decisions {
+            sealed.push((*seq, decision.sealed.clone()));
+            let response = self.core.store.response_to(*seq).map_err(HomeError::from)?;
+            if let Some(response) = response
+                && let Record::Response(line) = self.core.record(response)?.1
+            {
+                sealed.push((response, line.sealed));
+            }
+        }
+        sealed.retain(|(_, fields)| !fields.is_empty());
+        for (seq, decision) in &decisions {
+            self.core.check_is_settled(*seq, decision)?;
+        }
+        if sealed.is_empty() {
             return refused(
                 "this request has no sealed fields: it was logged in clear, as facts".to_owned(),
             );
         }
-        for (seq, decision) in &decisions {
-            self.core.check_is_settled(*seq, decision)?;
-        }
         for pointer in &asked.fields {
-            self.core.check_is_sealed(pointer, &decisions)?;
+            self.core.check_is_sealed(pointer, &sealed, &decisions)?;
         }
+        // From these a member of the request could be guessed.
+        let with_hashes =
+            asked.fields.is_empty() || asked.fields.iter().any(|name| is_pointer(name));
         let mut fields: BTreeMap<u64, Vec<Field>> = BTreeMap::new();
         let mut done = None;
-        for (seq, decision) in &decisions {
-            for field in &decision.sealed {
+        for (seq, of_line) in &sealed {
+            for field in of_line {
                 let is_wanted = asked.fields.is_empty()
                     || asked.fields.contains(&field.field)
-                    || field.field == DIGESTS
-                    || field.field == FILE;
+                    || (with_hashes && !is_named(field));
                 match self
                     .core
                     .store
@@ -240,7 +274,9 @@ impl Home {
     pub fn verdicts_naming_the_hash(&self, lines: &[u64]) -> Result<Vec<u64>, HomeError> {
         let mut naming = Vec::new();
         for seq in lines {
-            let (_, decision) = self.core.decision(*seq)?;
+            let Record::Decision(decision) = self.core.record(*seq)?.1 else {
+                continue;
+            };
             let Some(case) = decision.changes.iter().find_map(case_of) else {
                 continue;
             };
@@ -262,8 +298,14 @@ impl Home {
 }
 
 impl Core {
-    /// Refuses while somebody may still need what would be deleted.
+    /// Refuses while somebody may still need what would be deleted, or more of it may come.
     fn check_is_settled(&self, seq: u64, decision: &Decision) -> Result<(), RedactError> {
+        let action = ActionId(seq);
+        if self.state.actions.open.contains_key(&action) {
+            return unsettled(format!(
+                "{action} is open, and its result is not known yet; run the gate once"
+            ));
+        }
         if self.state.approvals.get(HoldId(seq)).is_some() {
             return unsettled(format!(
                 "the request is held as {}; grant or deny it first",
@@ -288,16 +330,18 @@ impl Core {
     fn check_is_sealed(
         &self,
         pointer: &str,
+        sealed: &[(u64, Vec<Field>)],
         decisions: &[(u64, Decision)],
     ) -> Result<(), RedactError> {
-        let sealed = || decisions.iter().flat_map(|(_, decision)| &decision.sealed);
-        if sealed().any(|field| sealed::is_of_payload(field) && field.field == pointer) {
-            return Ok(());
-        }
-        let known: Vec<&str> = sealed()
-            .filter(|field| sealed::is_of_payload(field))
+        let known: Vec<&str> = sealed
+            .iter()
+            .flat_map(|(_, fields)| fields)
+            .filter(|field| is_named(field))
             .map(|field| field.field.as_str())
             .collect();
+        if known.contains(&pointer) {
+            return Ok(());
+        }
         for (_, decision) in decisions {
             let left = sealed::payload_left(self.seams.disk.as_ref(), decision)?;
             let value: Option<Value> = left.and_then(|(text, _)| serde_json::from_str(&text).ok());
@@ -323,7 +367,56 @@ impl Core {
                 self.remove_blob(&sealed::path_of(&field.sd))?;
             }
         }
+        self.remove_answers(line.line)?;
         self.remove_uncommitted()
+    }
+
+    /// Removes the answers to an action, at every place that lines name, if line `seq` is its
+    /// result.
+    fn remove_answers(&self, seq: u64) -> Result<(), HomeError> {
+        let response = match self.record(seq) {
+            Ok((_, Record::Response(response))) => response,
+            Ok(_) | Err(HomeError::Ledger(LedgerError::Pruned(_))) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let mut places: BTreeSet<String> = response.answers().map(str::to_owned).collect();
+        let mut of_id = Conditions::default();
+        let id = [response.request_id.clone()];
+        of_id.one_of(Column::RequestId, &id, &[]);
+        let mut from = 0;
+        loop {
+            let copies = self
+                .store
+                .lines_where(&of_id, (from, u64::MAX), Order::Oldest)?;
+            let Some((last, _)) = copies.last() else {
+                break;
+            };
+            from = last.saturating_add(1);
+            for (copy, _) in copies {
+                match self.record(copy) {
+                    Ok((_, Record::Decision(copy)))
+                        if copy.metadata.replay_of == Some(response.request_line) =>
+                    {
+                        places.insert(copy.answer);
+                    }
+                    Ok(_) | Err(HomeError::Ledger(LedgerError::Pruned(_))) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        for place in places.iter().filter(|place| !is_through_socket(place)) {
+            let path = publish::path_of(place);
+            self.remove_derived(&path)?;
+            if let Some(folder) = path.parent() {
+                match self.seams.disk.sync_dir(folder) {
+                    Err(error) if !is_in_the_way(&error) => {
+                        return Err(HomeError::disk(folder, error));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
     }
 
     fn remove_blob(&self, path: &Path) -> Result<(), HomeError> {

@@ -122,15 +122,18 @@ impl Core {
                 continue;
             }
             let (batch, record) = self.record(*seq)?;
+            let is_kept = !self.is_past_keeping(&record);
             match &record {
                 Record::Decision(decision) => {
-                    undone.answers.insert(decision.answer.clone(), *seq);
+                    if is_kept {
+                        undone.answers.insert(decision.answer.clone(), *seq);
+                    }
                     let name = (decision.spool.clone(), decision.file.clone());
                     undone
                         .decided
                         .insert(name, self.kept(*seq, batch, decision));
                 }
-                Record::Response(line) => {
+                Record::Response(line) if is_kept => {
                     undone
                         .answers
                         .extend(line.answers().map(|answer| (answer.to_owned(), *seq)));

@@ -131,6 +131,9 @@ impl Home {
             round.outcomes.extend(outcomes);
             round.more = true;
         }
+        if !only_local {
+            self.remove_old_answers()?;
+        }
         Ok(round)
     }
 

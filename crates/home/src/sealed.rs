@@ -10,6 +10,7 @@ use super::cases::text;
 use super::core::Core;
 use super::error::HomeError;
 use spoolgate_gate::again::{self, NotAgain};
+use spoolgate_gate::record::Response;
 use spoolgate_gate::sealing::{self, DIGESTS, Digests, FILE, Sealing};
 use spoolgate_gate::{Decision, Lookups, Prepared, Record, Seen};
 use spoolgate_host::entropy::{Entropy, EntropyError};
@@ -135,6 +136,37 @@ pub fn payload_left(
         .map(|(field, value)| (*field, value.as_deref()))
         .collect();
     Ok(sealed::put_back(&text, &values).map(|text| (text, is_whole)))
+}
+
+/// A response line with its sealed members put back.
+#[derive(Clone, Debug)]
+pub struct Revealed {
+    /// The line; members whose disclosure is gone are absent.
+    pub line: Response,
+    /// The salts of its sealed members.
+    pub salts: Vec<Salt>,
+    /// Whether every disclosure is there.
+    pub is_whole: bool,
+}
+
+/// Puts the sealed members of a response line back.
+///
+/// # Errors
+/// Returns the disk's error.
+pub fn response(disk: &dyn Disk, line: &Response) -> Result<Revealed, HomeError> {
+    let mut revealed = Revealed {
+        line: line.clone(),
+        salts: Vec::new(),
+        is_whole: true,
+    };
+    for field in &line.sealed {
+        let opened = opened(disk, field)?;
+        let value = opened.as_ref().map(|opened| opened.value.as_str());
+        revealed.line.reveal(&field.field, value);
+        revealed.is_whole &= opened.is_some();
+        revealed.salts.extend(opened.map(|opened| opened.salt));
+    }
+    Ok(revealed)
 }
 
 fn digests(disk: &dyn Disk, decision: &Decision) -> Result<Option<Digests>, HomeError> {
@@ -265,7 +297,7 @@ pub(super) fn recognise(
 }
 
 /// Returns a fresh salt.
-fn salt(entropy: &dyn Entropy) -> Result<Salt, EntropyError> {
+pub(super) fn salt(entropy: &dyn Entropy) -> Result<Salt, EntropyError> {
     let mut salt = Salt::default();
     for (to, from) in salt.iter_mut().zip(entropy.bytes32()?) {
         *to = from;

@@ -201,7 +201,7 @@ pub(crate) struct Piece {
 /// escaped.
 const SEALED_MARK: &[u8] = b",\"sealed\":[{\"field\":\"";
 
-/// The fields that a `decision` or `request` line commits to, or that a `redact` line deletes. The
+/// The fields that a `decision`, `request` or `response` line commits to, or that a `redact` line deletes. The
 /// gate reads all other members.
 #[derive(serde::Deserialize)]
 struct SealedMembers {
@@ -214,7 +214,9 @@ struct SealedMembers {
 fn sealed_of(bytes: &[u8]) -> Option<SeenSealed> {
     let kind = line::start(bytes)?.kind;
     let is_marked = || memchr::memmem::find(bytes, SEALED_MARK).is_some();
-    if !(kind == b"redact" || (matches!(kind, b"decision" | b"request") && is_marked())) {
+    if !(kind == b"redact"
+        || (matches!(kind, b"decision" | b"request" | b"response") && is_marked()))
+    {
         return None;
     }
     let line = line::parse(bytes).ok()?;

@@ -27,7 +27,7 @@ use spoolgate_home::index::fold::{Outstanding, fold};
 use spoolgate_home::index::{Store, StoreError, fold_known};
 use spoolgate_home::lookup::{self, Lookup, step_in};
 use spoolgate_home::rulebook;
-use spoolgate_home::sealed;
+use spoolgate_home::sealed::{self, Revealed};
 use spoolgate_ledger::disk::Disk;
 use spoolgate_ledger::line;
 use spoolgate_ledger::log::{self, Location};
@@ -292,6 +292,11 @@ impl Past {
         line: &Decision,
     ) -> Result<Option<(String, Decision)>, HomeError> {
         sealed::disclosed(self.disk.as_ref(), line)
+    }
+
+    /// Returns a response line with its sealed members put back.
+    pub(super) fn revealed(&self, line: &Response) -> Result<Revealed, HomeError> {
+        sealed::response(self.disk.as_ref(), line)
     }
 
     /// Returns the bytes that a hold names, whether or not they are sealed.

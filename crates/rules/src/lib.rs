@@ -19,6 +19,7 @@ pub mod notify;
 pub mod principals;
 pub mod proof;
 pub mod rates;
+pub mod retention;
 pub mod roles;
 pub mod rule;
 pub mod rulebook;

@@ -12,6 +12,7 @@ use super::instruments::{Instrument, InstrumentsFile, Venue};
 use super::notify::{self, Notify};
 use super::principals::{PrincipalRule, PrincipalsFile, Role};
 use super::rates::Rates;
+use super::retention::{self, Retention};
 use super::roles::{self, Roles, RolesError};
 use super::rule::RuleSet;
 use super::rule::ruleset::Rule;
@@ -120,6 +121,8 @@ pub struct Rulebook {
     pub rates: Option<Rates>,
     /// The program that is notified of proposals; `None` if there is none.
     pub notify: Option<Notify>,
+    /// How long files stay; `None` if they stay for ever.
+    pub retention: Option<Retention>,
     /// The services that outgoing actions may reach; empty if the home has no such file.
     pub services: Services,
     /// Adapters, rates and anomalies of outgoing actions.
@@ -145,7 +148,7 @@ impl Rulebook {
         let mut strategies = BTreeMap::new();
         let mut theses_by_slug = BTreeMap::new();
         let mut rates = None;
-        let mut notify = None;
+        let (mut notify, mut retention) = (None, None);
         let mut services = Services::default();
         let mut gateway = Gateway::default();
         let mut roles = None;
@@ -160,6 +163,7 @@ impl Rulebook {
                 services::PATH => services = Services::read(path, text)?,
                 gateway::PATH => gateway = Gateway::read(path, text)?,
                 notify::PATH => notify = Some(Notify::read(path, text)?),
+                retention::PATH => retention = Some(Retention::read(path, text)?),
                 roles::PATH => roles = Some(Roles::read(path, text)?),
                 _ => {
                     if let Some(stem) = stem_below(path, "rules/strategies/", ".yaml") {
@@ -206,6 +210,7 @@ impl Rulebook {
             theses: theses_by_slug,
             rates,
             notify,
+            retention,
             services,
             gateway,
             roles,

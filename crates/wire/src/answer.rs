@@ -30,6 +30,14 @@ pub struct AnswerError {
     pub message: String,
 }
 
+/// What the gate removed from the texts of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Removed {
+    /// Number of invisible, tag and direction characters.
+    pub invisible: u64,
+}
+
 /// The ActionResponse of the gateway document.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -45,6 +53,12 @@ pub struct Answer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "super::schema::any")]
     pub data: Option<Box<RawValue>>,
+    /// What was removed from the texts of `data` and of the message; absent if nothing was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removed: Option<Removed>,
+    /// Whether a person redacted the result: what was redacted is left out. Absent if not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub redacted: bool,
     /// Why the request did not succeed; absent after a success.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<AnswerError>,

@@ -9,6 +9,7 @@ mod keys;
 
 use std::borrow::Cow;
 
+use super::text;
 use keys::{KeySet, mark, unescape};
 
 /// Maximum number of open containers: 64 nested ones pass, the 65th is refused.
@@ -145,6 +146,46 @@ pub fn minify(text: &str) -> Cow<'_, str> {
         out.push_str(run);
     }
     Cow::Owned(out)
+}
+
+/// Removes the hidden characters of every text, names included, as [`text::without_hidden`] does,
+/// and changes nothing else; also returns how many they were, `None` if there are none. Texts that
+/// it changes are escaped anew.
+///
+/// `text` must be valid JSON (see [`check_value`]). Two names of one object may become the same.
+pub fn without_hidden(text: &str) -> Option<(String, u64)> {
+    // Escaped characters are hidden too.
+    if text.is_ascii() && !text.contains("\\u") {
+        return None;
+    }
+    let (mut out, mut removed) = (String::with_capacity(text.len()), 0_u64);
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once('"') {
+        let mut place = Place::InString;
+        let is_end = |c: char| {
+            place.keeps(c);
+            matches!(place, Place::Outside)
+        };
+        let (inside, next) = match behind.find(is_end) {
+            Some(end) => (behind.get(..end), behind.get(end..).unwrap_or_default()),
+            None => break,
+        };
+        out.push_str(before);
+        let quoted = ["\"", inside.unwrap_or_default(), "\""].concat();
+        let left = serde_json::from_str(&quoted)
+            .ok()
+            .and_then(|text: String| text::without_hidden(&text));
+        match left {
+            Some((left, count)) => {
+                removed = removed.saturating_add(count);
+                out.push_str(&serde_json::Value::from(left).to_string());
+            }
+            None => out.push_str(&quoted),
+        }
+        rest = next.get(1..).unwrap_or_default();
+    }
+    out.push_str(rest);
+    (removed > 0).then_some((out, removed))
 }
 
 /// Position of [`minify`] in valid JSON.

@@ -194,7 +194,8 @@ pub fn cut<E>(
     Ok(cut)
 }
 
-fn standing_for(digest: &str) -> String {
+/// The text that stands for the value with this digest.
+pub fn standing_for(digest: &str) -> String {
     format!("{{\"_sd\":\"{digest}\"}}")
 }
 

@@ -61,6 +61,82 @@ pub fn is_printable(c: char) -> bool {
     !(unseen || c.is_control() || c.is_whitespace())
 }
 
+/// Characters that Unicode lets programs ignore (Default_Ignorable_Code_Point), and those that mark
+/// annotations: zero width, direction, tags, fillers, variation selectors; in ascending order.
+const HIDDEN: [(u32, u32); 15] = [
+    (0x00ad, 0x00ad),
+    (0x034f, 0x034f),
+    (0x061c, 0x061c),
+    (0x115f, 0x1160),
+    (0x17b4, 0x17b5),
+    (0x180b, 0x180f),
+    (0x200b, 0x200f),
+    (0x202a, 0x202e),
+    (0x2060, 0x206f),
+    (0x3164, 0x3164),
+    (0xfe00, 0xfe0f),
+    (0xfeff, 0xfeff),
+    (0xffa0, 0xffa0),
+    (0xfff0, 0xfffb),
+    (0xe0000, 0xe0fff),
+];
+/// Hidden musical and shorthand controls, which are above the table's dense part.
+const HIDDEN_MARKS: [(u32, u32); 2] = [(0x1bca0, 0x1bca3), (0x1d173, 0x1d17a)];
+
+fn is_hidden(c: char) -> bool {
+    let code = u32::from(c);
+    !c.is_ascii()
+        && HIDDEN
+            .iter()
+            .chain(&HIDDEN_MARKS)
+            .any(|(first, last)| (*first..=*last).contains(&code))
+}
+
+/// Removes the characters in which a text can hide words from people and show them to models, and
+/// returns how many they were; `None` if the text has none.
+///
+/// What emoji and some scripts need stays, one at a time: a variation selector for text or emoji
+/// (U+FE0E, U+FE0F) behind a visible character that is not ASCII, and a joiner or non-joiner
+/// (U+200D, U+200C) between two of them.
+///
+/// ```
+/// use spoolgate_wire::text::without_hidden;
+///
+/// assert_eq!(without_hidden("a\u{200b}b\u{e0041}"), Some(("ab".to_owned(), 2)));
+/// assert_eq!(without_hidden("\u{2764}\u{fe0f}\u{200d}\u{1f525}"), None);
+/// ```
+pub fn without_hidden(text: &str) -> Option<(String, u64)> {
+    #[derive(PartialEq, Eq)]
+    enum Before {
+        Visible,
+        Selector,
+        Other,
+    }
+    if !text.chars().any(is_hidden) {
+        return None;
+    }
+    let (mut left, mut removed) = (String::with_capacity(text.len()), 0_u64);
+    let mut before = Before::Other;
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let is_followed = chars
+            .peek()
+            .is_some_and(|c| !c.is_ascii() && !is_hidden(*c));
+        before = match c {
+            '\u{fe0e}' | '\u{fe0f}' if before == Before::Visible => Before::Selector,
+            '\u{200c}' | '\u{200d}' if before != Before::Other && is_followed => Before::Other,
+            c if is_hidden(c) => {
+                removed = removed.saturating_add(1);
+                continue;
+            }
+            c if c.is_ascii() => Before::Other,
+            _ => Before::Visible,
+        };
+        left.push(c);
+    }
+    (removed > 0).then_some((left, removed))
+}
+
 /// Maximum number of characters of foreign text that a message repeats.
 pub const QUOTED_CHARS_MAX: usize = 40;
 
@@ -164,6 +240,86 @@ mod tests {
             ' ', '~', 'é', 'ß', '量', '\u{301}', '😀', '𝄞', '€', '\u{fffd}',
         ] {
             assert!(is_printable(c), "{}", c.escape_unicode());
+        }
+    }
+
+    #[test]
+    fn hidden_characters_go_and_what_scripts_and_emoji_need_stays() {
+        let hidden = [
+            '\u{ad}',
+            '\u{34f}',
+            '\u{61c}',
+            '\u{115f}',
+            '\u{17b4}',
+            '\u{180b}',
+            '\u{180e}',
+            '\u{200b}',
+            '\u{200c}',
+            '\u{200d}',
+            '\u{200e}',
+            '\u{202a}',
+            '\u{202e}',
+            '\u{2060}',
+            '\u{2066}',
+            '\u{206f}',
+            '\u{3164}',
+            '\u{fe00}',
+            '\u{fe0f}',
+            '\u{feff}',
+            '\u{ffa0}',
+            '\u{fff9}',
+            '\u{1bca0}',
+            '\u{1d173}',
+            '\u{e0001}',
+            '\u{e007f}',
+            '\u{e0100}',
+            '\u{e0fff}',
+        ];
+        for c in hidden {
+            let text = format!("{c}a{c}b{c}{c}");
+            let wanted = Some(("ab".to_owned(), 4));
+            assert_eq!(without_hidden(&text), wanted, "{}", c.escape_unicode());
+        }
+        for c in [
+            '\n',
+            '\t',
+            '\u{a0}',
+            '\u{ac}',
+            '\u{ae}',
+            '\u{200a}',
+            '\u{2010}',
+            '\u{2029}',
+            '\u{202f}',
+            '\u{205f}',
+            '\u{2070}',
+            '\u{301}',
+            '\u{fdff}',
+            '\u{fe10}',
+            '\u{fffc}',
+            '\u{dffff}',
+            '\u{f0000}',
+            '😀',
+        ] {
+            let text = format!("a{c}b");
+            assert_eq!(without_hidden(&text), None, "{}", c.escape_unicode());
+        }
+        // Persian and Hindi words, a family, a heart on fire, a keycap without its selector.
+        for (text, left, removed) in [
+            ("می\u{200c}خواهم", "می\u{200c}خواهم", 0),
+            ("क्\u{200d}ष", "क्\u{200d}ष", 0),
+            ("👨\u{200d}👩\u{200d}👧", "👨\u{200d}👩\u{200d}👧", 0),
+            ("❤\u{fe0f}\u{200d}🔥", "❤\u{fe0f}\u{200d}🔥", 0),
+            ("1\u{fe0f}\u{20e3}", "1\u{20e3}", 1),
+            ("❤\u{fe0f}\u{fe0f}", "❤\u{fe0f}", 1),
+            ("👨\u{200d}\u{200d}👩", "👨\u{200d}👩", 1),
+            ("ü\u{200d}", "ü", 1),
+            ("ü\u{200d}a", "üa", 1),
+            ("\u{fe0f}ü", "ü", 1),
+            ("🏴\u{e0067}\u{e007f}", "🏴", 2),
+        ] {
+            let found = without_hidden(text);
+            let wanted = (removed > 0).then(|| (left.to_owned(), removed));
+            assert_eq!(found, wanted, "{}", text.escape_unicode());
         }
     }
 

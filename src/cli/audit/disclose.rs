@@ -4,10 +4,12 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use spoolgate_gate::Record;
 use spoolgate_home::read;
-use spoolgate_home::redact::no_line;
+use spoolgate_home::redact::{is_named, no_line};
 use spoolgate_home::sealed::{Standing, disclosure, text_of};
 use spoolgate_wire::code::Exit;
+use spoolgate_wire::sealed::Field;
 
 use crate::cli::output::Output;
 
@@ -16,7 +18,8 @@ use crate::cli::output::Output;
 pub(crate) struct Args {
     /// Number of the line.
     seq: u64,
-    /// JSON pointer of a sealed field; default: all fields of the payload.
+    /// JSON pointer of a sealed field, or `data`, `message` or `complaint` of a result; default:
+    /// all fields of the payload or the result.
     #[arg(long, value_name = "POINTER")]
     field: Vec<String>,
 }
@@ -37,32 +40,30 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     if args.seq >= view.position.seq {
         bail!(no_line(args.seq, view.position.seq))
     }
-    let Some(spoolgate_gate::Record::Decision(decision)) = view.record(args.seq)? else {
-        bail!(
-            "line {} is not a decision; only requests have sealed fields",
+    let sealed = match view.record(args.seq)? {
+        Some(Record::Decision(line)) => line.sealed,
+        Some(Record::Response(line)) => line.sealed,
+        _ => bail!(
+            "line {} is not a decision; only requests and results have sealed fields",
             args.seq
-        )
+        ),
     };
-    if decision.sealed.is_empty() {
+    if sealed.is_empty() {
         bail!("line {} has no sealed fields", args.seq)
     }
     if let Some(unknown) = args
         .field
         .iter()
-        .find(|pointer| !decision.sealed.iter().any(|field| field.field == **pointer))
+        .find(|pointer| !sealed.iter().any(|field| field.field == **pointer))
     {
         bail!("`{unknown}` is not a sealed field of line {}", args.seq)
     }
-    let is_asked = |name: &str| match args.field.as_slice() {
-        [] => name.is_empty() || name.starts_with('/'),
-        fields => fields.iter().any(|field| field == name),
+    let is_asked = |field: &Field| match args.field.as_slice() {
+        [] => is_named(field),
+        fields => fields.contains(&field.field),
     };
     let mut found = Vec::new();
-    for field in decision
-        .sealed
-        .into_iter()
-        .filter(|field| is_asked(&field.field))
-    {
+    for field in sealed.into_iter().filter(|field| is_asked(field)) {
         let disclosure = match disclosure(seams.disk.as_ref(), &field)? {
             Standing::Disclosed(opened) => Some(text_of(&opened)),
             Standing::Missing | Standing::Damaged(_) => None,

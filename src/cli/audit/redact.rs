@@ -4,8 +4,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use spoolgate_home::redact::{Asked, Plan, RedactError, user};
-use spoolgate_home::sealed::is_of_payload;
+use spoolgate_home::redact::{Asked, Plan, RedactError, is_named, user};
 use spoolgate_home::{Home, HomeError, read};
 use spoolgate_wire::code::Exit;
 use spoolgate_wire::ids::RequestId;
@@ -17,7 +16,8 @@ use crate::cli::output::{self, Output};
 pub(crate) struct Args {
     /// Number of the request's ledger line, or its id.
     request: String,
-    /// JSON pointer of a sealed field, such as /artifacts/diff_content; default: all of them.
+    /// JSON pointer of a sealed field, such as /artifacts/diff_content, or `data`, `message` or
+    /// `complaint` of the result; default: all of them.
     #[arg(long, value_name = "POINTER")]
     field: Vec<String>,
     /// The reason; it stays in the ledger for ever.
@@ -95,7 +95,7 @@ fn print(home: &Home, plan: &Plan, is_done: bool, output: &Output) -> Result<Exi
     let (lines, mut fields, before) = match plan {
         Plan::Done(line) => (Vec::new(), Vec::new(), Some(*line)),
         Plan::Delete(of) => {
-            let all = of.values().flatten().filter(|field| is_of_payload(field));
+            let all = of.values().flatten().filter(|field| is_named(field));
             (
                 of.keys().copied().collect::<Vec<u64>>(),
                 all.map(|field| field.field.as_str()).collect(),
@@ -136,9 +136,14 @@ fn print(home: &Home, plan: &Plan, is_done: bool, output: &Output) -> Result<Exi
         )))?;
         return Ok(Exit::Success);
     }
-    output.line(&output::plain(&format!(
-        "redacted {what} and its signed hashes"
-    )))?;
+    let has_hashes = matches!(plan, Plan::Delete(of)
+        if of.values().flatten().any(|field| !is_named(field)));
+    let hashes = if has_hashes {
+        " and its signed hashes"
+    } else {
+        ""
+    };
+    output.line(&output::plain(&format!("redacted {what}{hashes}")))?;
     let naming = home.verdicts_naming_the_hash(&lines)?;
     if !naming.is_empty() {
         let naming: Vec<String> = naming.iter().map(u64::to_string).collect();

@@ -362,6 +362,7 @@ fn row_of_event(line: &Line, record: &Record) -> Row {
                 line.metadata
                     .message
                     .clone()
+                    .filter(|_| !line.is_sealed("message"))
                     .unwrap_or_else(|| line.note.clone()),
             )
         },

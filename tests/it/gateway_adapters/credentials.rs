@@ -1,6 +1,9 @@
 //! Credentials of services.
 
+use std::convert::Infallible;
+
 use super::*;
+use spoolgate_wire::sealed::Disclosure;
 
 const SECRET: &str = "pa$$\"w/örd\\7%41";
 
@@ -46,13 +49,22 @@ fn with_credential(secret: &str, script: &str) -> (String, Response) {
         signed_at: now,
         begun_at: now,
     };
-    let (line, blobs) = respond(&open, &ran, "rulebook", now, 8);
-    let blobs: Vec<String> = blobs
-        .into_iter()
-        .map(|(_, bytes)| String::from_utf8(bytes).unwrap())
-        .collect();
+    let mut salt = || Ok::<_, Infallible>([7; 16]);
+    let (mut line, blobs) = respond(&open, &ran, "rulebook", now, 8, &mut salt).unwrap();
+    // Disclosures are base64, so what is searched is what they disclose.
+    let mut values = Vec::new();
+    for (field, (_, text)) in line.sealed.clone().iter().zip(&blobs) {
+        let text = std::str::from_utf8(text).unwrap();
+        let opened = Disclosure::open(text, &field.sd).unwrap();
+        line.reveal(&field.field, Some(&opened.value));
+        values.push(opened.value);
+    }
+    assert_eq!(
+        (values.len(), line.sealed.len()),
+        (blobs.len(), blobs.len())
+    );
     let everything = format!(
-        "{ran:?} {task:?} {line:?} {blobs:?} {}",
+        "{ran:?} {task:?} {line:?} {values:?} {}",
         serde_json::to_string(&line).unwrap()
     );
     (everything, line)

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use spoolgate_gate::record::{Decision, Record, Response};
-use spoolgate_home::Home;
 use spoolgate_home::batch::Outcome;
+use spoolgate_home::{Home, sealed};
 use spoolgate_host::clock::Clock;
 use spoolgate_host::keyring::{SqliteKeyring, key_id};
 use spoolgate_ledger::line;
@@ -254,10 +254,13 @@ impl GatewayHome {
             .find(|decision| decision.request_id.as_deref() == Some(id))
     }
 
-    /// Returns the responses by line.
+    /// Returns the responses by line, with what is sealed in them.
     pub(crate) fn responses(&self) -> BTreeMap<u64, Response> {
         let response = |(seq, _, record)| match record {
-            Some(Record::Response(response)) => Some((seq, *response)),
+            Some(Record::Response(response)) => {
+                let revealed = sealed::response(self.place.disk.as_ref(), &response).unwrap();
+                Some((seq, revealed.line))
+            }
             _ => None,
         };
         self.lines().into_iter().filter_map(response).collect()

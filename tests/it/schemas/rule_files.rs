@@ -127,6 +127,7 @@ fn file_reader(files: &BTreeMap<String, String>, path: &str, text: String) -> Re
         _ if path.starts_with("rules/admission/") => Policy::read(path, &text).map(drop),
         "rules/rates.yaml" => Rates::read(path, &text).map(drop),
         "rules/notify.yaml" => Notify::read(path, &text).map(drop),
+        "rules/retention.yaml" => Retention::read(path, &text).map(drop),
         "rules/gateway.yaml" => Gateway::read(path, &text).map(drop),
         "rules/services.yaml" => Services::read(path, &text).map(drop),
         "council/roles.yaml" => Roles::read(path, &text).map(drop),
@@ -155,6 +156,11 @@ const FILES: &[(&str, &str, &str)] = &[
         "rules.notify",
         "rules/notify.yaml",
         "command: {program: /bin/true, args: [a], time_limit_s: 5, output_bytes_max: 6}",
+    ),
+    (
+        "rules.retention",
+        "rules/retention.yaml",
+        "outgoing_answers_s: 86400",
     ),
     (
         "rules.gateway",

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 use spoolgate_gate::Change;
 use spoolgate_gate::record::{CaseDecision, Decision, EventKind, Record, Response, Status};
+use spoolgate_home::sealed;
 use spoolgate_wire::signing::{hex, sha256_hex};
 
 use super::disk::SimDisk;
@@ -221,10 +222,14 @@ impl Reader {
                 self.decisions.insert(seq, *decision);
             }
             Some(Record::Response(response)) => {
-                let blob = response.data_blob.as_ref();
-                let blob = blob.and_then(|digest| disk.get(&Path::new("audit/blobs").join(digest)));
-                let answer = response
-                    .answer(blob.as_deref())
+                let revealed = sealed::response(disk, &response)
+                    .map_err(|why| format!("line {seq}: {why}"))?;
+                if !revealed.is_whole {
+                    return Err(format!("line {seq} names a disclosure that is not there"));
+                }
+                let answer = revealed
+                    .line
+                    .answer(None)
                     .map_err(|why| format!("line {seq}: {why}"))?;
                 self.answers.insert(seq, answer.to_bytes());
                 let request = response.request_line;

@@ -128,6 +128,8 @@ impl Decision {
                 Status::Held => AnswerStatus::RequiresApproval,
             },
             data,
+            removed: None,
+            redacted: false,
             error,
             audit_ref: self.id.clone(),
         })

@@ -20,7 +20,8 @@ pub use decision::{Decision, Flow, Metadata, Ruling, Status};
 pub use error::{LineAnswerError, RecordError};
 pub use events::{Admin, Event, EventKind, Genesis, MarketRows, Published, Redaction};
 pub use inputs::{AdmissionInput, AskedFor, Input};
-pub use response::Response;
+pub(crate) use response::MESSAGE;
+pub use response::{Blob, Response};
 
 use serde::Deserialize;
 

@@ -12,6 +12,7 @@ use spoolgate_rules::instruments::InstrumentsFile;
 use spoolgate_rules::notify::Notify;
 use spoolgate_rules::principals::PrincipalsFile;
 use spoolgate_rules::rates::RatesFile;
+use spoolgate_rules::retention::Retention;
 use spoolgate_rules::roles::RolesFile;
 use spoolgate_rules::rule::file::RuleFile;
 use spoolgate_rules::rule::set::SetFile;
@@ -56,7 +57,7 @@ const fn file<T: HasSchema>(
 }
 
 /// Every file that has a schema.
-pub static FILES: [HomeFile; 14] = [
+pub static FILES: [HomeFile; 15] = [
     file::<RolesFile>(
         "council.roles",
         "`council/roles.yaml`: who is heard on what change, and what follows from the votes.",
@@ -106,6 +107,11 @@ pub static FILES: [HomeFile; 14] = [
         "rules.rates",
         "`rules/rates.yaml`: how much each spool may hand in.",
         &[about::ONCE, FILE, WHOLE],
+    ),
+    file::<Retention>(
+        "rules.retention",
+        "`rules/retention.yaml`: how long files stay that others have had time to read.",
+        &[],
     ),
     file::<RuleFile>(
         "rules.rule",

@@ -100,6 +100,7 @@ published! {
     "rules.notify",
     "rules.principals",
     "rules.rates",
+    "rules.retention",
     "rules.rule",
     "rules.safety",
     "rules.services",

@@ -89,6 +89,7 @@ pub fn fold(
         }
         Record::Response(line) => {
             store.insert_response(line.request_line, seq)?;
+            store.insert_sealed(seq, &line.sealed)?;
             outstanding.insert(seq, AnswerFor::Agent);
         }
         Record::Redact(line) => {

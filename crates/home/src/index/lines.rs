@@ -10,10 +10,14 @@ use spoolgate_gate::Record;
 use spoolgate_gate::record::{AskedFor, Decision, Ruling, Status};
 use spoolgate_ledger::log::Location;
 use spoolgate_ledger::tree::Hash;
+use spoolgate_rules::gateway::ACTIONS;
 
 /// Maximum rows per page of a look-up. Each page is a transaction of its own, so that a slow reader
 /// does not keep the gate from checkpointing the WAL.
 const PAGE_ROWS: u32 = 1_000;
+
+/// Number of lines that one look for old answers looks at.
+const LINES_SWEPT: u32 = 1_024;
 
 pub(super) const TABLES: &str = "
     CREATE TABLE lines (
@@ -338,6 +342,37 @@ impl Store {
                 row.order_id,
             ])?;
         Ok(())
+    }
+
+    /// Returns the lines that answer outgoing actions, at most `most`, among those from `from` on
+    /// before the first of `before_ms` or later, and the number of the line to go on with. It looks
+    /// at no more than [`LINES_SWEPT`] lines.
+    pub fn answers_before(
+        &self,
+        from: u64,
+        before_ms: i64,
+        most: usize,
+    ) -> Result<(Vec<u64>, u64), StoreError> {
+        let mut seen = self.database.prepare_cached(
+            "SELECT seq, time_ms < ?2, kind = 'response' OR (kind = 'decision' AND \
+                action IN (SELECT value FROM json_each(?3))) FROM lines WHERE seq >= ?1 ORDER BY \
+                seq LIMIT ?4",
+        )?;
+        let actions = serde_json::to_string(&ACTIONS).unwrap_or_default();
+        let mut rows = seen.query(params![sought(from), before_ms, actions, LINES_SWEPT])?;
+        let (mut found, mut next) = (Vec::new(), from);
+        while let Some(row) = rows.next()? {
+            let is_old: bool = row.get(1)?;
+            if !is_old || found.len() == most {
+                break;
+            }
+            let seq: u64 = from_sql(row.get(0)?)?;
+            next = seq.saturating_add(1);
+            if row.get::<_, Option<bool>>(2)? == Some(true) {
+                found.push(seq);
+            }
+        }
+        Ok((found, next))
     }
 
     /// Returns the place of a line.

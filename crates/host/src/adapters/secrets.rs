@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::alphabet;
 use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
 use memchr::memmem::Finder;
+use spoolgate_wire::text::without_hidden;
 
 /// Shorter secrets are searched only as they are: their encoded forms appear in any text.
 const OTHER_FORMS_FROM_BYTES: usize = 6;
@@ -13,7 +14,7 @@ const OTHER_FORMS_FROM_BYTES: usize = 6;
 const UNESCAPED_TIMES: usize = 4;
 
 /// Whether `text` contains `secret`, or the part of a pair `user:secret` behind the colon: as it is;
-/// JSON-escaped, also inside nested strings; percent-encoded; with HTML entities; as UTF-16; in hex;
+/// JSON-escaped, also inside nested strings; with hidden characters in between; percent-encoded; with HTML entities; as UTF-16; in hex;
 /// in base32, and in base64 of either alphabet, also in the middle of something longer.
 pub(super) fn holds(text: &[u8], secret: &str) -> bool {
     let behind = secret.split_once(':').map(|(_, behind)| behind.trim());
@@ -36,7 +37,10 @@ fn holds_one(text: &[u8], secret: &str) -> bool {
     for _ in 0..=UNESCAPED_TIMES {
         let plain = decoded(&text, b'%', percent);
         let page = decoded(&text, b'&', entity);
-        if [text.as_slice(), plain.as_slice(), page.as_slice()]
+        // The gate removes hidden characters after this search: what is left counts too.
+        let visible = without_hidden(&String::from_utf8_lossy(&text));
+        let visible = visible.map_or_else(Vec::new, |(visible, _)| visible.into_bytes());
+        if [&text, &plain, &page, &visible]
             .iter()
             .any(|text| raw.find(text).is_some() || forms.are_in(text))
         {
@@ -326,6 +330,17 @@ mod tests {
             }
             let other = base32_behind(0, text.replace('c', "C").as_bytes());
             assert!(!holds(other.as_bytes(), SECRET), "{before}");
+        }
+    }
+
+    #[test]
+    fn a_secret_with_hidden_characters_between_its_own_is_found() {
+        for text in [
+            "hun\u{200b}ter2",
+            "h\u{e0041}unter\u{ad}2",
+            "hunt\\u202eer2",
+        ] {
+            assert!(holds(text.as_bytes(), "hunter2"), "{text:?}");
         }
     }
 

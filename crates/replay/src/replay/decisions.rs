@@ -534,6 +534,7 @@ impl<'a> Recompute<'a> {
         response: &Response,
         places: impl Iterator<Item = &'p str>,
     ) -> Result<(), HomeError> {
+        let revealed = sealed::response(self.disk, response)?;
         let data = response
             .data_blob
             .as_ref()
@@ -541,9 +542,10 @@ impl<'a> Recompute<'a> {
             .transpose()?
             .flatten();
         // A lost blob is reported with its line.
-        let Ok(answer) = response.answer(data.as_deref()) else {
+        let Ok(mut answer) = revealed.line.answer(data.as_deref()) else {
             return Ok(());
         };
+        answer.redacted = !revealed.is_whole;
         self.report.answers = self.report.answers.saturating_add(1);
         let bytes = answer.to_bytes();
         if let Some(files) = self.answers {

@@ -9,7 +9,7 @@ use super::recompute::{BLOB_LOST, Expected, Recompute, Should, be};
 use super::scout::{Item, Known};
 use spoolgate_admission::lineage;
 use spoolgate_council::case::{self, Docket};
-use spoolgate_gate::again;
+use spoolgate_gate::again::{self, NotAgain};
 use spoolgate_gate::council::{self, Heard, RoleAnswer, Said};
 use spoolgate_gate::elsewhere::{self, CommandAnswer};
 use spoolgate_gate::proposals::{Approver, Change as Step, approve};
@@ -20,6 +20,7 @@ use spoolgate_gate::record::{
 use spoolgate_gate::state::KeyRecord;
 use spoolgate_gate::{Change, dead_man, events, outbox};
 use spoolgate_home::error::HomeError;
+use spoolgate_home::sealed::Revealed;
 use spoolgate_rules::Rulebook;
 use spoolgate_wire::admin::Algorithm;
 use spoolgate_wire::gateway::ActionId;
@@ -93,7 +94,7 @@ fn input(record: &Record) -> Should {
 
 /// Recomputes the result of an outgoing action.
 fn response(own: &mut Recompute<'_>, item: &Item, line: &Response, rules: &Rulebook) -> Should {
-    let Known::Response(data) = &item.known else {
+    let Known::Response(data, revealed) = &item.known else {
         return Should::NotBe("it is not a response".to_owned());
     };
     let Some(open) = own.state.actions.open.get(&ActionId(line.request_line)) else {
@@ -103,9 +104,36 @@ fn response(own: &mut Recompute<'_>, item: &Item, line: &Response, rules: &Ruleb
         own.report.missing.extend(item.lost.iter().cloned());
         return Should::Unknown(BLOB_LOST.into());
     }
-    match again::response(open, line, data.clone(), &rules.hash, item.seq) {
-        Ok(made) => input(&Record::Response(Box::new(made))),
-        Err(why) => Should::NotBe(why.to_string()),
+    let stubs = match again::response(open, line, data.clone(), &rules.hash, item.seq) {
+        Ok(made) => made,
+        Err(why) => return Should::NotBe(why.to_string()),
+    };
+    let Revealed {
+        line: clear,
+        salts,
+        is_whole,
+    } = revealed.as_ref();
+    if line.sealed.is_empty() {
+        return input(&Record::Response(Box::new(stubs)));
+    }
+    let stubs = input(&Record::Response(Box::new(stubs)));
+    if !is_whole {
+        // All but the sealed members was recomputed.
+        return match stubs {
+            Should::Be { body, .. } if body == item.body => {
+                Should::Unknown(NotAgain::Redacted.as_str().into())
+            }
+            other => other,
+        };
+    }
+    let mut made = match again::revealed(open, clear, &rules.hash, item.seq) {
+        Ok(made) => made,
+        Err(why) => return Should::NotBe(why.to_string()),
+    };
+    let mut salts = salts.iter();
+    match made.seal(&mut || salts.next().copied().ok_or(())) {
+        Ok(_) => input(&Record::Response(Box::new(made))),
+        Err(()) => Should::NotBe("another number of its members is sealed".to_owned()),
     }
 }
 

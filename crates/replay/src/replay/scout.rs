@@ -19,6 +19,7 @@ use spoolgate_gate::{Change, Delivery, EventKind, Lookups, Record, State};
 use spoolgate_home::batch::BLOBS_DIR;
 use spoolgate_home::cases;
 use spoolgate_home::error::HomeError;
+use spoolgate_home::sealed::Revealed;
 use spoolgate_ledger::disk::Disk;
 use spoolgate_ledger::log::Location;
 use spoolgate_ledger::scan::SealedLine;
@@ -94,8 +95,9 @@ pub(super) enum Known {
     },
     /// For an approved proposal: its last step.
     Proposal(Option<Step>),
-    /// For the result of an outgoing action: the content of its blob.
-    Response(Option<Box<RawValue>>),
+    /// For the result of an outgoing action: the content of its blob, and the line with its sealed
+    /// members put back.
+    Response(Option<Box<RawValue>>, Box<Revealed>),
     /// For a segment: how the previous one ended.
     Segment(Option<Previous>),
     /// For a published mark: the last line whose answer was not known to be durable.
@@ -375,7 +377,8 @@ impl Scout {
                     .as_deref()
                     .map(|digest| self.past.text(None, Some(digest)));
                 let text = blob.transpose()?.flatten();
-                Known::Response(text.and_then(|text| RawValue::from_string(text).ok()))
+                let data = text.and_then(|text| RawValue::from_string(text).ok());
+                Known::Response(data, Box::new(self.past.revealed(line)?))
             }
             Some(Record::Published(_)) => Known::Published(self.past.last_outstanding()),
             _ => Known::Nothing,

@@ -459,3 +459,16 @@ fn minify_leaves_strings_alone() {
         assert_eq!(minify(text), small);
     }
 }
+
+#[test]
+fn hidden_characters_of_texts_and_names_go_and_numbers_stay_as_written() {
+    let text = r#"{"a\u200b":["x\udb40\udc41y",1.50,"\"\\",{"n":-0e5}],"t":"@q\"\n"}"#;
+    let text = &text.replace('@', "\u{202e}");
+    let left = r#"{"a":["xy",1.50,"\"\\",{"n":-0e5}],"t":"q\"\n"}"#;
+    assert_eq!(without_hidden(text), Some((left.to_owned(), 3)));
+    for text in [left, r#"{"\u00e9":"\\u200b","e":"👨👩"}"#, "12.0", r#""""#] {
+        assert_eq!(without_hidden(text), None, "{text}");
+    }
+    let (text, count) = without_hidden("{\"a\":1,\"a\u{feff}\":2}").unwrap();
+    assert_eq!((fault(text.as_bytes()).0, count), (duplicate("a"), 1));
+}
