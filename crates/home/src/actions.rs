@@ -287,7 +287,7 @@ impl Home {
     /// Ends the actions of a stopping gate.
     ///
     /// No action starts any more, and running ones finish unless `hurry` is set meanwhile. Each
-    /// outcome is recorded and answered as it comes.
+    /// outcome is recorded and answered as it comes, unless the disk is full.
     ///
     /// # Errors
     /// Returns [`HomeError`] if a batch cannot be written.
@@ -309,9 +309,14 @@ impl Home {
             );
         }
         while self.outside.has_actions() {
-            if !self.outside.actions.ended.is_empty() {
+            let is_full = self.is_disk_full();
+            if !self.outside.actions.ended.is_empty() && !is_full {
                 self.write_news()?;
                 continue;
+            }
+            // The outcomes have no room; the next start closes these actions.
+            if is_full && self.outside.actions.running.is_empty() {
+                break;
             }
             if hurry.load(Ordering::SeqCst) {
                 self.outside.actions.stop.store(true, Ordering::SeqCst);

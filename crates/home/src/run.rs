@@ -24,6 +24,7 @@ use spoolgate_host::spool::publish;
 use spoolgate_host::spool::scan::PATIENCE_MS;
 use spoolgate_host::spool::watch::{HEARTBEAT, Hints};
 use spoolgate_ledger::disk::Disk;
+use spoolgate_ledger::segment::AUDIT_DIR;
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::safety::CageLevel;
 use spoolgate_wire::time::Time;
@@ -113,6 +114,11 @@ impl Home {
         frames
     }
 
+    /// Whether a write has found no room, so that only what cannot wait is served.
+    pub fn is_disk_full(&self) -> bool {
+        self.core.storage.is_full()
+    }
+
     /// Limits batches to this many requests from now on, at least 1.
     pub fn limit_batches(&mut self, entries: usize) {
         self.intake.scanner.set_batch_max(entries);
@@ -199,7 +205,8 @@ impl Home {
     /// and entries that cannot be moved stay. `report` receives the outcomes of each round.
     ///
     /// # Errors
-    /// Returns why an entry of the spool could not be read, after everything else was decided.
+    /// Returns why an entry of the spool could not be read, after everything else was decided; or
+    /// that the disk is full, after what is served then.
     pub fn until_idle(
         &mut self,
         only_local: bool,
@@ -218,6 +225,9 @@ impl Home {
             if round.more || heard {
                 continue;
             }
+            if self.is_disk_full() {
+                break;
+            }
             if self.outside.waits_for_commands() {
                 self.outside.wait_for_commands(UNFINISHED_WAIT);
                 continue;
@@ -234,6 +244,11 @@ impl Home {
         // A watcher looks again later. A command that ends must not report success.
         match self.intake.failure.take() {
             Some(source) => Err(HomeError::disk(Path::new("spool/in"), source)),
+            // A command that handed a request over looks for its answer instead.
+            None if self.is_disk_full() && !only_local => {
+                let full = std::io::ErrorKind::StorageFull.into();
+                Err(HomeError::disk(Path::new(AUDIT_DIR), full))
+            }
             None => Ok(()),
         }
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use spoolgate_home::HomeError;
+use spoolgate_host::spool::publish::RESERVE_DIR;
 use spoolgate_ledger::segment;
 use spoolgate_replay::replay::{
     AnswerFiles, AnswersReport, Class, Difference, Options, Report, replay,
@@ -79,7 +80,10 @@ fn no_log(dir: &Path) -> String {
 
 fn answer_files(dir: &Path) -> Result<AnswerFiles> {
     let mut files = AnswerFiles::default();
-    for entry in WalkDir::new(dir).follow_links(false) {
+    // Room for answers on a full disk holds none yet.
+    let reserve = Path::new(RESERVE_DIR).file_name();
+    let found = WalkDir::new(dir).follow_links(false).into_iter();
+    for entry in found.filter_entry(|entry| Some(entry.file_name()) != reserve) {
         let entry = entry.with_context(|| format!("--answers `{}`", dir.display()))?;
         if entry.file_type().is_file() {
             let name = entry.path().strip_prefix(dir).unwrap_or(entry.path());

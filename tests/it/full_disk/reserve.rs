@@ -9,7 +9,10 @@ use spoolgate_ledger::recover::{self, Found};
 use spoolgate_ledger::segment::{self, AUDIT_DIR};
 use spoolgate_ledger::{LedgerError, verify};
 
-#[allow(unreachable_pub, reason = "examples in the documentation include it too")]
+#[allow(
+    unreachable_pub,
+    reason = "examples in the documentation include it too"
+)]
 mod setup {
     include!("../../../crates/ledger/testdata/setup.rs");
 }

@@ -45,6 +45,7 @@ const EACCES: i32 = 13;
 const EBUSY: i32 = 16;
 const ENOTDIR: i32 = 20;
 const ENOSPC: i32 = 28;
+const EIO: i32 = 5;
 
 /// A home in a scratch folder.
 struct Scratch {
@@ -625,7 +626,7 @@ fn a_claim_is_known_by_its_place_not_by_what_it_holds_now() {
     // As if killed between the answer and the retirement of the claim.
     scratch
         .errors
-        .insert("rename to spool/rejected/".to_owned(), ENOSPC);
+        .insert("rename to spool/rejected/".to_owned(), EIO);
     assert!(scratch.run().is_err());
     scratch.errors.clear();
     assert!(scratch.at("spool/out/r.json.error.json").exists());

@@ -49,7 +49,8 @@ impl std::fmt::Debug for Opened {
 impl Files {
     /// Reads the files of a home.
     pub(crate) fn of(place: &Place) -> Files {
-        let all = place.disk.files_below("audit");
+        let mut all = place.disk.files_below("audit");
+        all.retain(|(path, _)| !path.ends_with(".reserve"));
         let mine = |path: &Path| path.parent() == Some(Path::new("audit"));
         let files = all.into_iter().filter(|(path, _)| mine(path)).collect();
         Files {

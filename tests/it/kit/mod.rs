@@ -464,6 +464,7 @@ pub(crate) fn no_id_is_decided_twice(decided: &BTreeMap<u64, Decision>) -> Resul
                     | Code::WrongSpool
                     | Code::SignatureInvalid
                     | Code::RateLimited
+                    | Code::StorageLow
             )
         );
         let (Some(source), Some(id), Some(_)) =

@@ -87,6 +87,7 @@ impl Life {
                         | Code::WrongSpool
                         | Code::SignatureInvalid
                         | Code::RateLimited
+                        | Code::StorageLow
                         | Code::ActionsFull
                 )
             );

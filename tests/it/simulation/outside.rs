@@ -212,7 +212,7 @@ fn work(life: &Life) -> Option<()> {
     loop {
         let round = home.round(false).ok()?;
         home.until_actions_end();
-        if !round.more && home.state().actions.open.is_empty() {
+        if home.is_disk_full() || !round.more && home.state().actions.open.is_empty() {
             break;
         }
     }
