@@ -277,10 +277,13 @@ fn hurt_at_every_step() {
                     .values()
                     .filter(|(_, response)| response.request_id == id)
                     .collect();
-                // A file that cannot be read counts as the worst case, for example as a halt.
+                // A file that cannot be read counts as the worst case, for example as a halt; one
+                // that cannot be written may be refused for want of room.
                 let mut lines = life.reader.decisions.values();
                 let is_refused = lines.any(|line| {
-                    line.request_id.as_deref() == Some(id) && line.status == Status::Rejected
+                    let is_late = line.metadata.code == Some(Code::StorageLow);
+                    line.request_id.as_deref() == Some(id)
+                        && (line.status == Status::Rejected || is_late)
                 });
                 if ended.is_empty() && hurt == Hurt::Fails && is_refused {
                     assert_eq!(life.outside.runs(id), 0, "{what}: {id}");
