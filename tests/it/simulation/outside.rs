@@ -206,7 +206,8 @@ impl Life {
     }
 }
 
-/// Runs rounds until nothing is left; `None` if the process died.
+/// Runs rounds until nothing is left; `None` if the process died, or left the rest because its disk
+/// was full.
 fn work(life: &Life) -> Option<()> {
     let mut home = life.open().ok()?;
     loop {
@@ -216,7 +217,8 @@ fn work(life: &Life) -> Option<()> {
             break;
         }
     }
-    home.finish("stopped").ok()
+    let is_full = home.is_disk_full();
+    home.finish("stopped").ok().filter(|()| !is_full)
 }
 
 /// What happens to a process at a call of the disk.
