@@ -1,6 +1,8 @@
 //! The gate's Unix socket: framing, limits, one client at a time, its path, and clients that break
 //! the rules.
 
+use std::collections::BTreeMap;
+use std::fs::Permissions;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,6 +13,7 @@ use std::time::{Duration, Instant};
 use crate::kit::process::find;
 use spoolgate_host::socket::{Arrived, Fault, Limits, Socket, SocketError};
 use spoolgate_wire::frames::frame;
+use spoolgate_wire::ids::UnixUser;
 
 struct Place {
     folder: tempfile::TempDir,
@@ -427,71 +430,129 @@ fn the_socket_is_private_and_removed_with_the_gate() {
     assert!(place.names().is_empty());
 }
 
+fn mode(place: &Place) -> u32 {
+    let found = std::fs::symlink_metadata(place.path()).unwrap();
+    found.permissions().mode() & 0o7777
+}
+
+fn user(uid: u32, name: &str) -> BTreeMap<u32, UnixUser> {
+    BTreeMap::from([(uid, UnixUser::parse(name).unwrap())])
+}
+
 /// The rules name users: then every user can connect, and a client that hangs makes way.
 #[test]
 fn with_users_a_silent_client_makes_way_for_the_next_of_its_user() {
-    let place = Place::new();
-    let limits = Limits {
-        silent_ms: 300,
+    // Every client counts as silent at once.
+    let silent = Limits {
+        silent_ms: 0,
         ..Limits::default()
     };
-    let mut socket = place.serve(limits);
-    let mode = || {
-        std::fs::symlink_metadata(place.path())
-            .unwrap()
-            .permissions()
-            .mode()
-            & 0o777
-    };
-    let users = |user: &str| {
-        let user = spoolgate_wire::ids::UnixUser::parse(user).unwrap();
-        std::collections::BTreeMap::from([(4_000_000_000, user)])
-    };
+    let place = Place::new();
+    let mut socket = place.serve(silent);
     let mut first = call(&place.path());
     send(&mut first, b"first");
     assert_eq!(one(&mut socket).client, 1);
     assert!(socket.answer(1, b"yes"));
     assert_eq!(receive(&mut first), b"yes");
     // Without users a client stays however long it is silent.
-    std::thread::sleep(Duration::from_millis(350));
     assert!(is_closed(&mut call(&place.path())));
-    assert_eq!(mode(), 0o600);
-    socket.serve_users(users("bot")).unwrap();
-    assert_eq!(mode(), 0o666);
+    socket.serve_users(user(4_000_000_000, "bot"));
     let mut second = call(&place.path());
     send(&mut second, b"second");
     assert_eq!(one(&mut socket).client, 2);
     assert!(is_closed(&mut first));
     // This one is owed an answer, so it stays.
-    std::thread::sleep(Duration::from_millis(350));
     assert!(is_closed(&mut call(&place.path())));
     assert!(socket.answer(2, b"yes"));
     assert_eq!(receive(&mut second), b"yes");
-    let third = find("the next one is served", || {
-        let mut next = call(&place.path());
-        send(&mut next, b"third");
-        let arrived = find("it is served or closed", || {
-            socket
-                .take(1, usize::MAX)
-                .pop()
-                .map(Some)
-                .or_else(|| is_over(&mut next).then_some(None))
-        });
-        arrived.map(|arrived| (arrived, next))
-    });
-    assert_eq!((third.0.client, third.0.user), (3, None));
-    socket
-        .serve_users(std::collections::BTreeMap::new())
-        .unwrap();
-    assert_eq!(mode(), 0o600);
+    let (_third, arrived) = taken(&mut socket, &place.path());
+    assert_eq!((arrived.client, arrived.user), (3, None));
+    // One that was heard within the limit stays too.
+    let place = Place::new();
+    let mut socket = place.serve(Limits::default());
+    socket.serve_users(user(4_000_000_000, "bot"));
+    let mut first = call(&place.path());
+    send(&mut first, b"first");
+    assert_eq!(one(&mut socket).client, 1);
+    assert!(socket.answer(1, b"yes"));
+    assert_eq!(receive(&mut first), b"yes");
+    assert!(is_closed(&mut call(&place.path())));
 }
 
-/// Whether the connection has ended, without waiting.
-fn is_over(stream: &mut UnixStream) -> bool {
-    stream.set_nonblocking(true).unwrap();
-    let read = stream.read(&mut [0; 8]);
-    stream.set_nonblocking(false).unwrap();
-    !matches!(read, Err(error) if error.kind() == ErrorKind::WouldBlock)
+/// The same for a client of another user, whose place nobody of the gate's user takes.
+#[test]
+fn a_silent_client_of_another_user_makes_way_for_its_own_only() {
+    let probe = std::process::Command::new("setpriv")
+        .args(["--reuid=65534", "--clear-groups", "python3", "-c", ""])
+        .output();
+    if !probe.is_ok_and(|done| done.status.success()) {
+        eprintln!("skipped: needs root, setpriv and python3");
+        return;
+    }
+    let place = Place::new();
+    std::fs::set_permissions(place.folder.path(), Permissions::from_mode(0o755)).unwrap();
+    let mut socket = place.serve(Limits {
+        silent_ms: 0,
+        ..Limits::default()
+    });
+    socket.serve_users(user(65534, "bot"));
+    assert_eq!(socket.keep_mode().unwrap(), Some((0o600, 0o666)));
+    let mut own = call(&place.path());
+    send(&mut own, b"own");
+    assert_eq!(one(&mut socket).user, None);
+    let script = "import socket, sys\n\
+        def call():\n    \
+            s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])\n    \
+            s.sendall(b'\\0\\0\\0\\3bot'); return s\n\
+        first = call()\n\
+        first.recv(5, socket.MSG_WAITALL)\n\
+        second = call()\n\
+        assert first.recv(1) == b''\n\
+        assert second.recv(5, socket.MSG_WAITALL)[4:] == b'2'\n";
+    let mut client = std::process::Command::new("setpriv")
+        .args(["--reuid=65534", "--clear-groups", "python3", "-c", script])
+        .arg(place.path())
+        .spawn()
+        .unwrap();
+    for answer in [b"1", b"2"] {
+        let arrived = one(&mut socket);
+        assert_eq!(arrived.user.as_ref().map(UnixUser::as_str), Some("bot"));
+        assert!(socket.answer(arrived.client, answer));
+    }
+    assert!(client.wait().unwrap().success());
+    // The gate's own user was connected all the time, and is still owed its answer.
+    assert!(socket.answer(1, b"yes"));
+    assert_eq!(receive(&mut own), b"yes");
+}
+
+#[test]
+fn the_mode_is_that_of_the_users_and_is_set_again() {
+    let place = Place::new();
+    let socket = place.serve(Limits::default());
+    let set = |bits: u32| {
+        std::fs::set_permissions(place.path(), Permissions::from_mode(bits)).unwrap();
+    };
+    assert_eq!((mode(&place), socket.keep_mode().unwrap()), (0o600, None));
+    socket.serve_users(user(4_000_000_000, "bot"));
+    // The folder is away, so the mode cannot be set.
+    let aside = place.folder.path().with_extension("aside");
+    std::fs::rename(place.folder.path(), &aside).unwrap();
+    socket.keep_mode().unwrap_err();
+    std::fs::rename(&aside, place.folder.path()).unwrap();
+    assert_eq!(mode(&place), 0o600);
+    assert_eq!(socket.keep_mode().unwrap(), Some((0o600, 0o666)));
+    assert_eq!((mode(&place), socket.keep_mode().unwrap()), (0o666, None));
+    set(0o644);
+    assert_eq!(socket.keep_mode().unwrap(), Some((0o644, 0o666)));
+    socket.serve_users(BTreeMap::new());
+    assert_eq!(socket.keep_mode().unwrap(), Some((0o666, 0o600)));
+    assert_eq!(mode(&place), 0o600);
+    // Another process took the path: its file is left alone.
+    std::fs::rename(place.path(), place.folder.path().join("moved")).unwrap();
+    let _other = UnixListener::bind(place.path()).unwrap();
+    set(0o640);
+    assert_eq!(socket.keep_mode().unwrap(), None);
+    assert_eq!(mode(&place), 0o640);
 }
 
 #[test]

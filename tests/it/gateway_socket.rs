@@ -589,14 +589,7 @@ fn an_agent_of_another_user_sends_for_its_principal_only() {
     }
     let mut lab = Lab::without_gate(DONE);
     let home = lab.home();
-    let path = home.join("rules/principals.yaml");
-    let principals = fs::read_to_string(&path).unwrap();
-    let mapped = principals.replace(
-        "- name: trend-bot\n",
-        "- name: trend-bot\n    unix_user: \"65534\"\n",
-    );
-    assert_ne!(principals, mapped);
-    fs::write(&path, mapped).unwrap();
+    map_user(&home, "65534");
     lab.restart();
     let outside = tempfile::tempdir().unwrap();
     let open = |path: &Path| {
@@ -650,4 +643,77 @@ fn an_agent_of_another_user_sends_for_its_principal_only() {
     lab.end(Signal::TERM);
     succeed(&home, &["audit", "verify"]);
     succeed(&home, &["audit", "replay"]);
+}
+
+/// Lets processes of this user act as `trend-bot`.
+fn map_user(home: &Path, user: &str) {
+    let path = home.join("rules/principals.yaml");
+    let text = fs::read_to_string(&path).unwrap();
+    let mapped = text.replace(
+        "- name: trend-bot\n",
+        &format!("- name: trend-bot\n    unix_user: \"{user}\"\n"),
+    );
+    assert_ne!(text, mapped);
+    fs::write(&path, mapped).unwrap();
+}
+
+/// A user that no machine has.
+const NOBODY: &str = "4000000000";
+
+#[test]
+fn a_mode_that_cannot_be_set_is_reported_and_set_later() {
+    let mut lab = Lab::without_gate(DONE);
+    let (home, place) = (lab.home(), crate::kit::folder());
+    let path = place.path().join("gate.sock");
+    let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
+    let log = || fs::read_to_string(home.join("gate.log")).unwrap();
+    let warned = || {
+        let told = spoolgate(&home, &["doctor"]);
+        show(&told).contains("cannot connect to this socket of the gate")
+    };
+    // So that the rules are not news to the gate.
+    succeed(&home, &["run", "--until-idle"]);
+    lab.gate = Some(listening(&home, &path));
+    // The folder of the socket is away when the rules begin to name a user.
+    let aside = place.path().with_extension("aside");
+    fs::rename(place.path(), &aside).unwrap();
+    let rulebooks = || {
+        let found = lines(&home).unwrap();
+        found
+            .iter()
+            .filter(|(_, kind, _)| kind == "rulebook")
+            .count()
+    };
+    let before = rulebooks();
+    map_user(&home, NOBODY);
+    find("the rules are in force", || {
+        (rulebooks() > before).then_some(())
+    });
+    let failed = "the mode of the socket cannot be kept";
+    assert!(log().contains(failed), "{}", log());
+    assert!(warned());
+    fs::rename(&aside, place.path()).unwrap();
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    find("the mode is set", || (mode() == 0o666).then_some(()));
+    find("that is reported", || {
+        log()
+            .contains("had mode 0600; it is 0666 now")
+            .then_some(())
+    });
+    // However often it failed, it was reported once.
+    assert_eq!(log().matches(failed).count(), 1, "{}", log());
+    assert!(!warned());
+    // As deploy/users.sh takes away what others may write.
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    find("the mode is set again", || (mode() == 0o666).then_some(()));
+    find("that is reported", || {
+        log()
+            .contains("had mode 0644; it is 0666 now")
+            .then_some(())
+    });
+    // A folder that the user cannot enter is for people to open.
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    assert!(warned());
+    lab.end(Signal::TERM);
+    assert!(!warned());
 }

@@ -1,23 +1,25 @@
 //! Requests over which the gate has died: deaths that say nothing about a request never cost it its
 //! decision, and a request that ends the process that tries it is refused, alone.
 
-use std::ffi::OsStr;
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::kit::keys::add_key;
 use crate::kit::process::{Running, answered};
+use crate::kit::unlimited::lift_message_rates;
 use crate::kit::world::World;
 use crate::kit::{
     Dice, PROGRAM, Scratch, Sent, campaign, contents, decisions, names, setting, show, sign,
     spoolgate, succeed,
 };
 use spoolgate_home::suspect::by_program;
+use spoolgate_host::spool::name::ClaimName;
 use spoolgate_wire::code::Code;
 use spoolgate_wire::signing::SignKey;
 
@@ -265,8 +267,16 @@ fn the_poisoned_request_and_no_other() {
     assert!(alone("unlucky") && alone("poison"), "{batches:?}");
 }
 
-/// Seven agents send while the gate is killed: no request is refused for it. It makes 12 kills, 500
-/// with `SPOOLGATE_WHOLE=1`.
+/// Returns the highest number of deaths that a claim in `spool/work` shows; 0 if there is none.
+fn deaths(home: &Path) -> u32 {
+    let claims = names(&home.join("spool/work"));
+    let deaths = claims.iter().filter_map(|name| ClaimName::parse(name));
+    deaths.map(|claim| claim.attempt).max().unwrap_or(0)
+}
+
+/// Seven agents send while the gate is killed at random moments: no request is refused for it, and
+/// each is decided once. It makes 12 kills, 500 with `SPOOLGATE_WHOLE=1`, others with
+/// `SPOOLGATE_KILLS`. Before every tenth nothing is sent.
 #[test]
 fn kills_with_seven_agents() {
     let (kills, seed) = (
@@ -281,6 +291,7 @@ fn kills_with_seven_agents() {
         principals += &format!("  - name: agent-{n}\n    role: agent\n");
     }
     fs::write(&path, principals).unwrap();
+    lift_message_rates(&home);
     succeed(&home, &["run", "--until-idle"]);
     let keys: Vec<SignKey> = (0..7)
         .map(|n| {
@@ -291,32 +302,58 @@ fn kills_with_seven_agents() {
             )
         })
         .collect();
-    let mut dice = Dice::new(seed);
     let mut sent = Vec::new();
-    for kill in 0..kills {
+    let mut send = |round: u64| {
         for (n, key) in keys.iter().enumerate() {
-            let id = format!("k{kill}-{n}");
+            let id = format!("k{round}-{n}");
             let bytes = sign(key, &format!("agent-{n}"), &id, "orders.list", "{}");
             Sent::new(&format!("{id}.json"), bytes).drop_into(&home);
             sent.push(id);
         }
+    };
+    // How long a gate takes to answer seven requests says in which time to kill it.
+    send(0);
+    let begun = Instant::now();
+    let gate = Running::watch(&home);
+    (0..7).for_each(|n| drop(answered(&home, &format!("k0-{n}.json"))));
+    let busy_us = u64::try_from(begun.elapsed().as_micros()).unwrap() * 5 / 4;
+    drop(gate);
+    let mut dice = Dice::new(seed);
+    let mut after: BTreeMap<u32, u32> = BTreeMap::new();
+    for kill in 1..=kills {
+        // Now and then nothing is sent, and the gate dies while it opens the home.
+        if kill % 10 != 0 {
+            send(kill);
+        }
         let gate = Running::watch(&home);
-        std::thread::sleep(Duration::from_micros(dice.below(40_000)));
+        std::thread::sleep(Duration::from_micros(dice.below(busy_us)));
         drop(gate);
+        *after.entry(deaths(&home)).or_default() += 1;
     }
     succeed(&home, &["run", "--until-idle"]);
-    let out = names(&home.join("spool/out"));
+    println!("seed {seed}: {kills} kills; by the most deaths of a claim in work: {after:?}");
+    let decided = decisions(&home).unwrap();
+    let mut times: BTreeMap<String, u32> = BTreeMap::new();
+    for line in decided.values() {
+        assert_ne!(
+            line.metadata.code,
+            Some(Code::Internal),
+            "seed {seed}: {line:?}"
+        );
+        *times.entry(line.file.clone()).or_default() += 1;
+    }
     for id in &sent {
-        assert!(
-            out.contains(OsStr::new(&format!("{id}.json"))),
+        let file = format!("{id}.json");
+        assert_eq!(
+            answered(&home, &file)["status"],
+            "success",
             "seed {seed}: {id}"
         );
+        assert_eq!(times.get(&file), Some(&1), "seed {seed}: {id}");
     }
-    let blamed = |code: Option<Code>| code == Some(Code::Internal);
-    let decided = decisions(&home).unwrap();
-    assert!(
-        !decided.values().any(|line| blamed(line.metadata.code)),
-        "seed {seed}"
-    );
     assert!(names(&home.join("spool/work")).is_empty());
+    // Kills that find nothing open would prove nothing.
+    let open: u32 = after.range(1..).map(|(_, count)| count).sum();
+    assert!(kills < 100 || u64::from(open) >= kills / 10, "{after:?}");
+    succeed(&home, &["audit", "verify"]);
 }

@@ -14,7 +14,7 @@ use super::outbox::OUTBOX_DIR;
 use crate::index::Store;
 use spoolgate_host::spool::claim::{self, is_senders_doing};
 use spoolgate_ledger::disk::{Disk, Kind, Stat};
-use spoolgate_ledger::heads::Remembered;
+use spoolgate_ledger::heads::{Release, Remembered};
 use spoolgate_ledger::log::{Position, StoredPosition};
 use spoolgate_ledger::recover;
 use spoolgate_ledger::segment::{self, AUDIT_DIR};
@@ -53,9 +53,10 @@ fn line_of(text: &[u8]) -> Option<u64> {
     }
 }
 
-/// Returns what a released file shows of the log; `None` if the text is none.
+/// Returns what a released file that a person gives up shows of the log; `None` if the text is none.
 pub(super) fn of_file(from: &str, text: &str) -> Option<Remembered> {
-    line_of(text.as_bytes()).map(|line| Remembered::of_released(from, line))
+    let line = line_of(text.as_bytes())?;
+    Some(Remembered::of_released(from, line, Release::GivenNow))
 }
 
 /// Returns whether a start looks for released files. A command that decides one request and ends
@@ -87,10 +88,10 @@ pub(super) fn must_look(
     Ok(!ends_there)
 }
 
-/// Returns the highest line that a released file names. Counts only regular files of the user that
-/// the log belongs to, changed since `since`, the time of a line that the log still has: files that
-/// were released for later lines are newer. Without it, the first line counts; if the clock is
-/// behind it, all files do.
+/// Returns the highest lines that released files name: of the files that were certainly released after
+/// `since`, and of the others. Counts only regular files of the user that the log belongs to, changed
+/// since `since`, the time of a line that the log still has: files that were released for later lines
+/// are newer. Without it, the first line counts; if the clock is behind it, all files do.
 ///
 /// # Errors
 /// Returns [`HomeError::Disk`] if a folder cannot be read. Files that cannot be read are skipped.
@@ -98,16 +99,25 @@ pub(super) fn newest(
     disk: &dyn Disk,
     since: Option<Time>,
     now: Time,
-) -> Result<Option<Remembered>, HomeError> {
+) -> Result<Vec<Remembered>, HomeError> {
     let since = match since {
         Some(since) => Some(since),
         None => read_genesis(Path::new(""), disk)
             .ok()
             .map(|genesis| genesis.timestamp),
     };
-    let since_ns = since
-        .filter(|since| *since <= now)
-        .map(|since| i128::from(since.ms().saturating_sub(MARGIN_MS)).saturating_mul(1_000_000));
+    let ns = |ms: i64| i128::from(ms).saturating_mul(1_000_000);
+    let since = since.filter(|since| *since <= now);
+    let since_ns = since.map(|since| ns(since.ms().saturating_sub(MARGIN_MS)));
+    let after_ns = since.map(|since| ns(since.ms().saturating_add(MARGIN_MS)));
+    let when = |stat: &Stat| {
+        let is_after = after_ns.is_some_and(|after_ns| stat.modified_ns > after_ns);
+        // The clock may have been ahead when a file from the future was released.
+        match is_after && stat.modified_ns <= ns(now.ms()) {
+            true => Release::AfterKnown,
+            false => Release::Unknown,
+        }
+    };
     let last = recover::segments(disk, Path::new(AUDIT_DIR))?.pop();
     let owner = last.and_then(|last| disk.stat(&segment::path(last)).ok().flatten());
     let counts = |stat: &Stat| {
@@ -115,7 +125,7 @@ pub(super) fn newest(
             && owner.is_some_and(|owner| owner.uid == stat.uid)
             && since_ns.is_none_or(|since_ns| stat.modified_ns >= since_ns)
     };
-    let mut found: BTreeMap<u64, PathBuf> = BTreeMap::new();
+    let (mut after, mut others) = (BTreeMap::new(), BTreeMap::new());
     let mut folders: Vec<PathBuf> = FOLDERS.iter().map(PathBuf::from).collect();
     let is_top = |folder: &Path| FOLDERS.iter().any(|top| Path::new(top) == folder);
     while let Some(folder) = folders.pop() {
@@ -137,16 +147,26 @@ pub(super) fn newest(
                 .to_str()
                 .is_some_and(|name| name.ends_with(".json") && !name.starts_with('.'));
             if is_released
-                && matches!(disk.stat(&path), Ok(Some(stat)) if counts(&stat))
+                && let Ok(Some(stat)) = disk.stat(&path)
+                && counts(&stat)
                 && let Ok(file) = disk.read(&path, BLOB_BYTES_MAX)
                 && let Some(line) = line_of(&file.bytes)
             {
-                found.insert(line, path);
+                match when(&stat) {
+                    Release::AfterKnown => after.insert(line, path),
+                    _ => others.insert(line, path),
+                };
             }
         }
     }
-    let newest = found.pop_last().map(|(line, path)| {
-        Remembered::of_released(&format!("the file `{}`", path.display()), line)
-    });
-    Ok(newest)
+    let newest = |mut found: BTreeMap<u64, PathBuf>, when| {
+        let (line, path) = found.pop_last()?;
+        let from = format!("the file `{}`", path.display());
+        Some(Remembered::of_released(&from, line, when))
+    };
+    let newest = [
+        newest(after, Release::AfterKnown),
+        newest(others, Release::Unknown),
+    ];
+    Ok(newest.into_iter().flatten().collect())
 }

@@ -242,6 +242,7 @@ impl Home {
             return Ok(Vec::new());
         }
         self.news.watched.looked_ms = Some(monotonic_ms);
+        self.keep_socket();
         // If the files differ from what was applied, loading them would undo it.
         let files = match self.derived.rules_blocked() {
             Some(why) => Err(RulebookError::new("rules", None, why)),
@@ -296,7 +297,7 @@ impl Home {
                 let hash = book.hash.clone();
                 self.core.rulebook = book;
                 self.open_agent_spools()?;
-                self.intake.serve_users(&self.core.rulebook);
+                self.serve_users();
                 self.outside.ask_again(&self.core)?;
                 events::rulebook_loaded(&hash, None, now)
             }

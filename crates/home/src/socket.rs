@@ -3,6 +3,7 @@
 //! answering, the client resends the request.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use super::batch::Begun;
 use super::open::Home;
@@ -31,6 +32,8 @@ pub(super) struct Door {
     frames: u64,
     /// The newest client of each user; `None` is the gate's own user.
     talks: BTreeMap<Option<UnixUser>, Talk>,
+    /// Why the mode of the socket cannot be set, as it was reported.
+    fault: Option<String>,
 }
 
 /// What is remembered of a client.
@@ -116,8 +119,50 @@ impl Home {
             socket,
             frames: 0,
             talks: BTreeMap::new(),
+            fault: None,
         });
-        self.intake.serve_users(&self.core.rulebook);
+        self.serve_users();
+    }
+
+    /// Serves clients of the users that the rules name.
+    pub(super) fn serve_users(&mut self) {
+        let Some(door) = &self.intake.door else {
+            return;
+        };
+        door.socket.serve_users(users_of(&self.core.rulebook));
+        // Without an error the change is what the rules demand, and no news.
+        if door.socket.keep_mode().is_err() {
+            self.keep_socket();
+        }
+    }
+
+    /// Gives the socket the mode that its users need, and reports to the operator if it had another
+    /// one or cannot get it. Until then those users cannot connect, and everybody else is served.
+    pub(super) fn keep_socket(&mut self) {
+        let Some(door) = &mut self.intake.door else {
+            return;
+        };
+        let (told, fault) = match door.socket.keep_mode() {
+            Ok(None) => (None, None),
+            Ok(Some((had, has))) => {
+                let path = door.socket.path().display();
+                let told = format!("socket `{path}` had mode {had:04o}; it is {has:04o} now");
+                (Some(told), None)
+            }
+            Err(error) => {
+                let fault = format!(
+                    "{error}; the mode of the socket cannot be kept, so clients of the users in \
+                        rules/principals.yaml may be unable to connect; the gate tries again every \
+                        second"
+                );
+                let is_new = door.fault.as_ref() != Some(&fault);
+                (is_new.then(|| fault.clone()), Some(fault))
+            }
+        };
+        door.fault = fault;
+        if let Some(told) = told {
+            self.news.tell(&self.core, told);
+        }
     }
 
     /// Takes the frames that have arrived, at most this many, as claims.
@@ -230,12 +275,10 @@ impl Intake {
         door.send(client, &storage::without_line(id, now));
     }
 
-    /// Serves clients of the users that the rules name. If the socket's mode cannot be set, they
-    /// cannot connect, and everybody else is served.
-    pub(super) fn serve_users(&self, rules: &Rulebook) {
-        if let Some(door) = &self.door {
-            let _ = door.socket.serve_users(users_of(rules));
-        }
+    /// The path of the socket, if there is one.
+    pub(super) fn socket_path(&self) -> Option<PathBuf> {
+        let path = self.door.as_ref()?.socket.path();
+        Some(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))
     }
 
     /// Closes the socket. The client can still read what was already written to it.

@@ -3,7 +3,7 @@
 //! it tries. The file is not evidence, and nothing else reads it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +30,9 @@ pub struct Watcher {
     pub landlock: Option<i32>,
     /// Number of entries per spool that it cannot move or read.
     pub spool_left: BTreeMap<String, usize>,
+    /// The path of its socket. `None` if it takes files only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket: Option<PathBuf>,
 }
 
 /// The process that holds the lock of a home.
@@ -78,6 +81,7 @@ impl Home {
             since,
             landlock: self.outside.sandbox.as_ref().map(|boxed| boxed.abi),
             spool_left: left,
+            socket: self.intake.socket_path(),
         };
         let path = Path::new(WATCHER_FILE);
         let disk = self.core.seams.disk.as_ref();

@@ -220,24 +220,40 @@ impl Socket {
         })
     }
 
-    /// Serves clients of these users too, by user id, and no longer those of other users. With any,
-    /// every user can connect, and connections of others are closed unread.
+    /// The path of the socket.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Serves clients of these users too, by user id, and no longer those of other users.
+    /// Connections of others are closed unread. Call [`Socket::keep_mode`] next: it lets users
+    /// connect.
+    pub fn serve_users(&self, users: BTreeMap<u32, UnixUser>) {
+        let mut shared = self.desk.shared();
+        if shared.users != users {
+            shared.users = users;
+            drop(shared);
+            self.desk.ring();
+        }
+    }
+
+    /// Gives the socket the mode that its users need, 0666 if there are any and otherwise 0600, if
+    /// something else has changed it or setting it failed before. Returns the mode that it had and
+    /// the one that it has now, or `None` if it was right.
     ///
     /// # Errors
-    /// Returns [`SocketError::Io`] if the mode of the socket cannot be set.
-    pub fn serve_users(&self, users: BTreeMap<u32, UnixUser>) -> Result<(), SocketError> {
-        let mut shared = self.desk.shared();
-        if shared.users == users {
-            return Ok(());
-        }
-        let mode = if users.is_empty() { 0o600 } else { 0o666 };
-        shared.users = users;
-        drop(shared);
-        self.desk.ring();
-        self.place.set_mode(mode).map_err(|source| SocketError::Io {
-            path: self.path.clone(),
-            source,
-        })
+    /// Returns [`SocketError::Io`] if the mode cannot be read or set.
+    pub fn keep_mode(&self) -> Result<Option<(u32, u32)>, SocketError> {
+        let has_users = !self.desk.shared().users.is_empty();
+        let mode = if has_users { 0o666 } else { 0o600 };
+        let had = self
+            .place
+            .set_mode(mode)
+            .map_err(|source| SocketError::Io {
+                path: self.path.clone(),
+                source,
+            })?;
+        Ok(had.map(|had| (had, mode)))
     }
 
     /// Starts listening, in a thread of its own. That thread calls `wake` when there is something

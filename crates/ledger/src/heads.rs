@@ -29,7 +29,19 @@ enum Signed {
     /// A seal, signed by the seal key, after the line with this leaf hash.
     Seal(Seal, Hash),
     /// Not signed: a file of the gate's own user that was released for the last of these lines.
-    Released,
+    Released(Release),
+}
+
+/// When a file was released, which says by which lines it can have been given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// At any time, so any line can have given it up.
+    Unknown,
+    /// After the lines that are known before the scan, so only a line of the scan can have given it
+    /// up.
+    AfterKnown,
+    /// A person gives it up now.
+    GivenNow,
 }
 
 impl Remembered {
@@ -64,23 +76,28 @@ impl Remembered {
 
     /// What a file shows that the gate released for a line: the log had that line, and so a head
     /// behind it, whose root is unknown and given as zeros.
-    pub fn of_released(from: &str, line: u64) -> Remembered {
+    pub fn of_released(from: &str, line: u64, when: Release) -> Remembered {
         Remembered {
             from: from.to_owned(),
             head: Head {
                 size: line.saturating_add(1),
                 root: Hash::ZERO.to_string(),
             },
-            signed: Signed::Released,
+            signed: Signed::Released(when),
+        }
+    }
+
+    /// The line that a file was released for, if that is all that is known, and when.
+    fn released(&self) -> Option<(u64, Release)> {
+        match self.signed {
+            Signed::Released(when) => Some((self.head.size.checked_sub(1)?, when)),
+            Signed::Note(_) | Signed::Seal(..) => None,
         }
     }
 
     /// The line that a file was released for, if that is all that is known.
     pub(super) fn released_line(&self) -> Option<u64> {
-        match self.signed {
-            Signed::Released => self.head.size.checked_sub(1),
-            Signed::Note(_) | Signed::Seal(..) => None,
-        }
+        self.released().map(|(line, _)| line)
     }
 
     /// Whether the head is signed by one of these keys.
@@ -89,7 +106,7 @@ impl Remembered {
             Signed::Note(note) => note::open_checkpoint(note, &keys.log_key, &keys.origin).is_ok(),
             Signed::Seal(seal, prev) => Hash::from_hex(&seal.root)
                 .is_some_and(|root| seal.verifies(&keys.seal_key, &keys.origin, &root, prev)),
-            Signed::Released => false,
+            Signed::Released(_) => false,
         }
     }
 }
@@ -116,6 +133,8 @@ pub struct Heads {
 #[derive(Debug)]
 pub(super) struct Beside {
     heads: Heads,
+    /// How many of the heads given up were known before the scan.
+    known: usize,
     /// The roots in the log's seals, for the sizes of the remembered heads.
     roots: BTreeMap<u64, Option<String>>,
     scanned_from: u64,
@@ -137,6 +156,7 @@ impl Beside {
             *root = Some(start.root.to_string());
         }
         Beside {
+            known: heads.given_up.len(),
             heads,
             roots,
             scanned_from: start.seq,
@@ -167,10 +187,15 @@ impl Beside {
         let mut missing: Vec<(Remembered, Option<String>)> = Vec::new();
         for remembered in &self.heads.remembered {
             let head = &remembered.head;
-            if let Some(line) = remembered.released_line() {
-                // Giving up a head gives up all lines below it.
-                let is_given_up = |given_up: &Head| given_up.size >= head.size;
-                if line >= end.seq && !self.heads.given_up.iter().any(is_given_up) {
+            if let Some((line, when)) = remembered.released() {
+                let earlier = match when {
+                    Release::Unknown => 0,
+                    Release::AfterKnown => self.known,
+                    Release::GivenNow => usize::MAX,
+                };
+                // Giving up a head gives up all lines below it that were released before.
+                let mut given_up = self.heads.given_up.iter().skip(earlier);
+                if line >= end.seq && !given_up.any(|given_up| given_up.size >= head.size) {
                     missing.push((remembered.clone(), None));
                 }
                 continue;

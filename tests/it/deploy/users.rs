@@ -205,3 +205,53 @@ fn home_for_users(dir: &Path, home: &Path) -> String {
     assert!(to_bot.success());
     key.to_owned()
 }
+
+/// `unix_user` of principals: users that the machine does not know, one user under two names, and
+/// the gate's own user.
+#[test]
+fn users_that_the_rules_name_are_looked_up() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let rules = home.join("rules/principals.yaml");
+    let principals = fs::read_to_string(&rules).unwrap();
+    let gate = home.join("state").metadata().unwrap().uid().to_string();
+    let users = fs::read_to_string("/etc/passwd").unwrap();
+    let known = users
+        .lines()
+        .map(|line| line.split(':').collect::<Vec<&str>>())
+        .find(|fields| fields[2] != gate)
+        .unwrap();
+    let (name, uid) = (known[0], known[2]);
+    let same = format!("`{uid}` and `{name}` are one system user: only `{name}` counts");
+    let unknown = "`user-0` names a system user that does not exist: `no-such-user`".to_owned();
+    let own = format!("`{gate}` is the gate's own user, whom `unix_user` does not restrict");
+    for (named, expect) in [
+        (vec![name], None),
+        // A number need not be known.
+        (vec!["4000000000"], None),
+        (vec![name, name], None),
+        (vec!["no-such-user"], Some(unknown)),
+        (vec![name, uid], Some(same)),
+        (vec![gate.as_str()], Some(own)),
+    ] {
+        let rows: String = named
+            .iter()
+            .enumerate()
+            .map(|(n, user)| {
+                format!("  - {{name: user-{n}, role: agent, unix_user: \"{user}\"}}\n")
+            })
+            .collect();
+        fs::write(&rules, format!("{principals}{rows}")).unwrap();
+        let found = examine(&home, None);
+        let told = found
+            .iter()
+            .filter(|found| found.place == "rules/principals.yaml");
+        let told: Vec<_> = told
+            .map(|found| (found.level, found.what, &*found.message))
+            .collect();
+        let expect = expect
+            .as_deref()
+            .map(|message| (Level::Warning, "user", message));
+        assert_eq!(told, Vec::from_iter(expect), "{named:?}");
+    }
+}

@@ -7,6 +7,7 @@ use std::process::Output;
 use std::time::{Duration, SystemTime};
 
 use crate::kit::gateway_home::{NOTED, exec, gateway, let_trend_bot_act};
+use crate::kit::process::until;
 use crate::kit::{Scratch, Sent, names, segments, show, spoolgate, succeed};
 
 const MAIL: &str = r#"{"to":["ann@example.com"],"subject":"hello","body":"a word"}"#;
@@ -33,24 +34,20 @@ fn sending() -> Sending {
     )
     .unwrap();
     succeed(&home, &["run", "--until-idle"]);
-    let log = segments(&home).pop().unwrap();
-    let kept = INDEX.iter().chain(&["audit/checkpoint"]);
-    let before = kept
-        .map(|name| (home.join(name), fs::read(home.join(name)).ok()))
-        .collect();
-    let log_bytes = fs::metadata(&log).unwrap().len();
     let mail = Sent::new("m1.json", scratch.request("m1", "email.send", MAIL));
-    mail.drop_into(&home);
-    succeed(&home, &["run", "--until-idle"]);
-    assert_eq!(ran(&home), 1);
-    Sending {
+    let mut sending = Sending {
         scratch,
         home,
         mail,
-        log,
-        log_bytes,
-        before,
-    }
+        log: PathBuf::new(),
+        log_bytes: 0,
+        before: Vec::new(),
+    };
+    sending.remember();
+    sending.mail.drop_into(&sending.home);
+    succeed(&sending.home, &["run", "--until-idle"]);
+    assert_eq!(ran(&sending.home), 1);
+    sending
 }
 
 fn ran(home: &Path) -> usize {
@@ -59,6 +56,17 @@ fn ran(home: &Path) -> usize {
 }
 
 impl Sending {
+    /// Copies what is there now, for the next loss.
+    fn remember(&mut self) {
+        let kept = INDEX.iter().chain(&["audit/checkpoint"]);
+        self.before = kept
+            .map(|name| self.home.join(name))
+            .map(|path| (path.clone(), fs::read(path).ok()))
+            .collect();
+        self.log = segments(&self.home).pop().unwrap();
+        self.log_bytes = fs::metadata(&self.log).unwrap().len();
+    }
+
     /// Takes from the log all that was written since, but for some bytes of the first batch, and
     /// puts everything else back but the answers, as if the medium had lost it.
     fn lose(&self, keep_bytes: u64) {
@@ -134,6 +142,56 @@ fn an_answer_for_a_line_that_the_log_lost() {
         }
         assert!(home.run().status.success(), "{}", show(&home.run()));
     }
+}
+
+/// After a person gave up a loss, the log loses lines once more. Their numbers are those of lines that
+/// were given up, so only the time of the file tells.
+#[test]
+fn a_second_loss_after_an_accepted_rollback() {
+    let mut home = sending();
+    let accept = |home: &Sending, file: &str| {
+        let head = home.home.join(file);
+        let head = head.to_str().unwrap();
+        let args = ["--head", head, "--reason", "a disk was lost"];
+        succeed(
+            &home.home,
+            &[&["audit", "accept-rollback"][..], &args].concat(),
+        );
+    };
+    for n in 0..8 {
+        home.scratch.query(&format!("q{n}")).drop_into(&home.home);
+        assert!(home.run().status.success());
+    }
+    home.lose(0);
+    home.is_refused(&["run", "--until-idle"], "spool/out/q7.json");
+    accept(&home, "spool/out/q7.json");
+    for _ in 0..2 {
+        assert!(home.run().status.success(), "{}", show(&home.run()));
+    }
+    home.remember();
+    // A file counts as newer than the log from two seconds on.
+    let newer = SystemTime::now() + Duration::from_millis(2001);
+    until("the clock goes on", || SystemTime::now() > newer);
+    home.scratch.query("second").drop_into(&home.home);
+    assert!(home.run().status.success());
+    home.lose(0);
+    home.is_refused(&["run", "--until-idle"], "spool/out/second.json");
+    let doctor = spoolgate(&home.home, &["doctor"]);
+    assert!(
+        show(&doctor).contains("spool/out/second.json"),
+        "{}",
+        show(&doctor)
+    );
+    accept(&home, "spool/out/second.json");
+    for _ in 0..2 {
+        assert!(home.run().status.success(), "{}", show(&home.run()));
+    }
+    // Without the index nothing is known before the scan, which reads both decisions.
+    for path in INDEX {
+        let _ = fs::remove_file(home.home.join(path));
+    }
+    assert!(home.run().status.success(), "{}", show(&home.run()));
+    succeed(&home.home, &["audit", "verify"]);
 }
 
 /// A command that decides one request does not list the answers each time, but does so after a

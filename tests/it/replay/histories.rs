@@ -15,6 +15,7 @@ use spoolgate_wire::signing::SignKey;
 use crate::kit::gateway_home::{GOOD, let_trend_bot_act};
 use crate::kit::keys::add_key;
 use crate::kit::prepared::order;
+use crate::kit::process::until;
 use crate::kit::{Dice, Scratch, campaign, names, setting, show, sign, spoolgate, succeed};
 
 /// A home whose history is drawn.
@@ -90,6 +91,50 @@ impl Life {
         Some(answer["data"]["Held"]["hold_id"].as_str()?.to_owned())
     }
 
+    /// Returns the code of the newest answer to a request; empty if it succeeded.
+    fn code_of(&self, id: &str) -> String {
+        let answer = fs::read(self.home.join(format!("spool/out/{id}.json"))).unwrap();
+        let answer: Value = serde_json::from_slice(&answer).unwrap();
+        answer["error"]["code"].as_str().unwrap_or("").to_owned()
+    }
+
+    /// Holds that begin from now on end after this many seconds.
+    fn expire_after_s(&mut self, seconds: u32) {
+        self.edit("safety.yaml", |text| {
+            let others = text
+                .lines()
+                .filter(|line| !line.starts_with("hold_expires_s:"));
+            let others: Vec<&str> = others.collect();
+            format!("{}\nhold_expires_s: {seconds}\n", others.join("\n"))
+        });
+    }
+
+    /// Sends an order, which is held, and runs the gate until nobody has granted it in time.
+    fn let_a_hold_expire(&mut self) {
+        self.expire_after_s(1);
+        let id = self.send("order.submit", &order("0.002", "btc-range-long"));
+        self.run();
+        if self.hold_of(&id).is_some() {
+            until("the hold expires", || {
+                self.run();
+                self.code_of(&id) == "APPROVAL_EXPIRED"
+            });
+            self.story.push(format!("the hold of {id} expired"));
+        }
+        self.expire_after_s(86_400);
+    }
+
+    /// Runs the gate until nothing is held any more.
+    fn wait_for_expiry(&mut self) {
+        until("the holds expire", || {
+            self.run();
+            let pending = names(&self.home.join("proposals/pending"));
+            !pending
+                .iter()
+                .any(|name| name.to_string_lossy().starts_with("h-"))
+        });
+    }
+
     /// Ends the agent's keys and gives it another.
     fn revoke(&mut self, with_another: bool) {
         let listed = succeed(&self.home, &["--format", "json", "keys", "list"]);
@@ -119,6 +164,7 @@ impl Life {
         self.edit("principals.yaml", |text| {
             text.replace(&format!("{action}, "), "")
                 .replace(&format!(", {action}]"), "]")
+                .replace(&format!("[{action}]"), "[]")
         });
     }
 
@@ -161,7 +207,7 @@ impl Life {
     /// One step that the dice choose.
     fn step(&mut self, dice: &mut Dice) {
         let some_action = |dice: &mut Dice| GOOD[dice.up_to(GOOD.len() - 1)];
-        match dice.below(20) {
+        match dice.below(21) {
             0..=5 => {
                 let (action, payload) = some_action(dice);
                 self.send(action, payload);
@@ -188,7 +234,7 @@ impl Life {
                     return;
                 }
                 let hold = held[dice.up_to(held.len() - 1)].clone();
-                let verb = ["grant", "grant", "deny"][dice.up_to(2)];
+                let verb = ["grant", "deny"][dice.up_to(1)];
                 self.may(&["approvals", verb, &hold, "--reason", "looked at it"]);
             }
             13 => self.revoke(true),
@@ -214,6 +260,7 @@ impl Life {
                 }
             }
             18 => self.may(&["audit", "rotate", "--reason", "yearly"]),
+            19 => self.let_a_hold_expire(),
             _ => self.prune(),
         }
     }
@@ -251,7 +298,7 @@ fn drawn_histories_replay_the_same() {
         let (held, _) = GOOD[dice.up_to(GOOD.len() - 1)];
         hold(&life.home, &[held, "order.submit"]);
         life.run();
-        for _ in 0..24 {
+        for _ in 0..28 {
             life.step(&mut dice);
         }
         life.replays(&format!("SPOOLGATE_SEED={seed}"));
@@ -266,6 +313,7 @@ fn drawn_histories_replay_the_same() {
         "redact x",
         "another key",
         "is held from now on",
+        "expired",
     ] {
         let is_done = |line: &str| {
             line.contains(done) && (line.ends_with("Some(0)") || !line.contains("Some("))
@@ -274,8 +322,25 @@ fn drawn_histories_replay_the_same() {
     }
 }
 
+/// The code of the answer to a request that was held, after this change and this end; empty if it
+/// succeeded.
+fn code_after(change: &str, end: &str, action: &str) -> &'static str {
+    let is_order = action == "order.submit";
+    match (end, change) {
+        ("nobody", _) => "HELD",
+        ("deny", _) => "APPROVAL_DENIED",
+        ("expires", _) => "APPROVAL_EXPIRED",
+        (_, "key") => "SIGNATURE_INVALID",
+        // An order needs neither a right nor a service.
+        _ if is_order => "",
+        (_, "right") => "NOT_PERMITTED",
+        (_, "service") => "NOT_ALLOWLISTED",
+        _ => "STUB_ADAPTER",
+    }
+}
+
 /// Each action is held, then the key, a right, the service, the rule or the payload goes, and then
-/// a person grants or denies, or nobody does.
+/// a person grants or denies, or nobody does, or the hold expires.
 #[test]
 fn holds_that_end_after_something_changed() {
     let mut all: Vec<(&str, String)> = GOOD
@@ -285,9 +350,12 @@ fn holds_that_end_after_something_changed() {
     all.push(("order.submit", order("0.002", "btc-range-long")));
     let actions: Vec<&str> = all.iter().map(|(action, _)| *action).collect();
     for change in ["nothing", "key", "right", "service", "rule", "redaction"] {
-        for end in ["grant", "deny", "nobody", "grant twice"] {
+        for end in ["grant", "deny", "nobody", "grant twice", "expires"] {
             let mut life = Life::new();
             hold(&life.home, &actions);
+            if end == "expires" {
+                life.expire_after_s(1);
+            }
             life.run();
             let sent: Vec<String> = all
                 .iter()
@@ -317,6 +385,13 @@ fn holds_that_end_after_something_changed() {
                 for hold in &holds {
                     life.may(&["approvals", verb, hold, "--reason", "looked at it"]);
                 }
+            }
+            if end == "expires" {
+                life.wait_for_expiry();
+            }
+            for (id, action) in sent.iter().zip(&actions) {
+                let expect = code_after(change, end, action);
+                assert_eq!(life.code_of(id), expect, "{change}, {end}, {action}");
             }
             if change == "redaction" && end != "nobody" {
                 life.redact(&sent, &[0, 1, 2]);

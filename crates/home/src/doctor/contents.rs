@@ -1,6 +1,6 @@
 //! What is in the home: locks, requests left behind, ledger, keys, rules and their programs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -9,13 +9,15 @@ use super::{Level, Looking, is_open, quoted};
 use crate::index::Store;
 use crate::index::store::STATE_FILE;
 use crate::sandbox::programs;
+use crate::status::holder;
 use spoolgate_gate::record::Cage;
 use spoolgate_host::cage::{self, Bounds, Outcome, Tried};
 use spoolgate_host::clock::{Clock, SystemClock};
 use spoolgate_host::command;
-use spoolgate_host::doctor::{self as machine, STICKY};
+use spoolgate_host::doctor::{self as machine, STICKY, User};
 use spoolgate_host::keyring::{KEY_FILE, KEYRING_FILE, KeyringError, SqliteKeyring, key_file};
 use spoolgate_host::lock::LOCK_FILE;
+use spoolgate_host::real_disk::RealDisk;
 use spoolgate_host::rule_folder;
 use spoolgate_host::sandbox::files_of;
 use spoolgate_ledger::segment;
@@ -276,6 +278,9 @@ impl Looking {
             let uid = machine::user(user.as_str()).map(|known| known.uid);
             let uid = uid.or_else(|| user.as_str().parse().ok());
             let other = uid.map(|uid| *known.entry(uid).or_insert(user));
+            if let Some(uid) = uid {
+                self.reaches_socket(user, uid);
+            }
             let message = match other {
                 None => format!(
                     "`{}` names a system user that does not exist: `{user}`",
@@ -292,6 +297,30 @@ impl Looking {
             let remedy = Some("change unix_user in rules/principals.yaml".to_owned());
             self.warn("user", Path::new("rules/principals.yaml"), &message, remedy);
         }
+    }
+
+    /// Checks that a user that the rules name can connect to the socket of the watcher that runs.
+    fn reaches_socket(&mut self, user: &UnixUser, uid: u32) {
+        let disk = RealDisk::open(&self.home).ok();
+        let holder = disk.and_then(|disk| holder(&self.home, &disk).ok().flatten());
+        let socket = holder.and_then(|holder| holder.watcher?.socket);
+        let Some(socket) = socket else { return };
+        let user = machine::user(user.as_str()).unwrap_or_else(|| User {
+            name: user.to_string(),
+            uid,
+            gids: BTreeSet::new(),
+        });
+        if user.can(&socket, 2) {
+            return;
+        }
+        let message = format!(
+            "`{}`, whom rules/principals.yaml names, cannot connect to this socket of the gate: it \
+                needs mode 0666, which the gate sets every second or reports why it cannot, in a \
+                folder that this user can enter",
+            user.name
+        );
+        let remedy = Some(format!("namei -l {}", quoted(&socket)));
+        self.warn("socket", &socket, &message, remedy);
     }
 
     /// Checks that the programs of the rules exist and that nobody else can change them.

@@ -43,12 +43,16 @@ impl Drop for Place {
 }
 
 impl Place {
-    /// Sets the mode of the socket, if the path still belongs to it.
-    pub(super) fn set_mode(&self, mode: u32) -> io::Result<()> {
-        if id(&std::fs::symlink_metadata(&self.path)?) != self.id {
-            return Ok(());
+    /// Sets the mode of the socket, if the path still belongs to it. Returns the mode that it had,
+    /// or `None` if nothing was to be done.
+    pub(super) fn set_mode(&self, mode: u32) -> io::Result<Option<u32>> {
+        let found = std::fs::symlink_metadata(&self.path)?;
+        let had = found.permissions().mode() & 0o7777;
+        if id(&found) != self.id || had == mode {
+            return Ok(None);
         }
-        std::fs::set_permissions(&self.path, std::fs::Permissions::from_mode(mode))
+        std::fs::set_permissions(&self.path, std::fs::Permissions::from_mode(mode))?;
+        Ok(Some(had))
     }
 }
 
