@@ -289,11 +289,11 @@ pub(crate) fn run() -> ExitCode {
         Err(error) if output::is_broken_pipe(&error) => ExitCode::from(Exit::Success as u8),
         Err(error) => {
             // Errors of the home have their own codes and exit codes; any other error is one of the
-            // command line.
+            // machine or of the command line, after which systemd does not start the gate again.
             let of_home = error
                 .chain()
                 .find_map(|cause| cause.downcast_ref::<HomeError>());
-            let other = if output::is_unwritten(&error) {
+            let other = if output::is_unwritten(&error) || output::is_of_machine(&error) {
                 Exit::Storage
             } else {
                 Exit::Malformed

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
+use rustix::io::Errno;
 use serde::Serialize;
 use spoolgate_wire::code::{Code, Exit};
 
@@ -51,6 +52,28 @@ pub(super) fn is_broken_pipe(error: &anyhow::Error) -> bool {
 /// same.
 pub(super) fn is_unwritten(error: &anyhow::Error) -> bool {
     error.to_string() == STDOUT
+}
+
+/// Returns whether the machine failed, and not what the caller named: no memory, no descriptors, no
+/// room, or a failing device. Trying again later may succeed.
+pub(super) fn is_of_machine(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .filter_map(Errno::from_io_error)
+        .any(|errno| {
+            matches!(
+                errno,
+                Errno::NOMEM
+                    | Errno::NFILE
+                    | Errno::MFILE
+                    | Errno::IO
+                    | Errno::AGAIN
+                    | Errno::NOBUFS
+                    | Errno::NOSPC
+                    | Errno::DQUOT
+            )
+        })
 }
 
 /// Returns whether a terminal obeys this character: control characters, and those that change the

@@ -80,7 +80,7 @@ fn ended_well(point: &Point, struck: &Struck) -> Result<(), String> {
     let error: serde_json::Value = serde_json::from_str(said)
         .map_err(|error| format!("standard error ends in `{said}`: {error}"))?;
     let message = error["error"]["message"].as_str().unwrap_or_default();
-    let names_it = ["`", "state.db", "keyring", "standard output"]
+    let names_it = ["`", "state.db", "keyring", "standard output", "sandbox"]
         .iter()
         .any(|place| message.contains(place));
     if !names_it || error["error"]["exit"] != 6 {

@@ -1,4 +1,4 @@
-//! What auditors run: at every system call, ENOMEM, EMFILE and EIO. No command calls an honest ledger
+//! What auditors run, and a watcher: at every system call, ENOMEM, EMFILE and EIO. No command calls an honest ledger
 //! corrupt because of an error of the system, and none panics.
 //!
 //! A sample by default; `SPOOLGATE_WHOLE=1` tries every call, and `SPOOLGATE_SCRIPT` selects
@@ -21,6 +21,9 @@ const BLOWS: [Blow; 3] = [
     Blow::Once("EMFILE"),
     Blow::Once("EIO"),
 ];
+
+/// A watcher, which answers one request and is stopped.
+const WATCH: &[&str] = &["watch"];
 
 /// A home with three segments, the first of which is archived, and copies of its archives in `vault`.
 fn base(scratch: &Scratch) {
@@ -64,6 +67,33 @@ fn is_whole(home: &Path) -> Result<(), String> {
     Ok(())
 }
 
+/// The shipped unit does not start a gate again that ended with 2.
+#[test]
+fn a_machine_without_memory_is_not_a_wrong_command_line() {
+    if skipped() || spoolgate_host::sandbox::kernel_abi() < 3 {
+        return;
+    }
+    let scratch = Scratch::new();
+    succeed(&scratch.home(), &["run", "--until-idle"]);
+    let shelf = crate::kit::folder();
+    copy(&scratch.home(), &shelf.path().join("home"));
+    let script = Script::over(shelf.path(), WATCH);
+    for (call, error, code) in [
+        ("landlock_add_rule", "ENOMEM", 6),
+        ("landlock_restrict_self", "ENOMEM", 6),
+        ("landlock_restrict_self", "EPERM", 2),
+    ] {
+        let point = Point {
+            call: call.to_owned(),
+            nth: 1,
+            blow: Blow::Once(error),
+        };
+        let struck = strike(&script, &shelf.path().join("w"), &point);
+        let ended = struck.status.and_then(|status| status.code());
+        assert_eq!(ended, Some(code), "{point}: {}", struck.stderr);
+    }
+}
+
 #[test]
 fn no_error_of_the_system_accuses_the_ledger() {
     if skipped() {
@@ -78,6 +108,7 @@ fn no_error_of_the_system_accuses_the_ledger() {
     let seed = usize::try_from(setting("SPOOLGATE_SEED", 1)).unwrap();
     let most: usize = campaign(12, usize::MAX);
     let wanted = std::env::var("SPOOLGATE_SCRIPT").unwrap_or_default();
+    let request = scratch.request("q4", "orders.list", "{}");
     let (mut tried, mut failures) = (0, Vec::new());
     for (args, changes) in [
         (&["audit", "verify"][..], false),
@@ -103,11 +134,16 @@ fn no_error_of_the_system_accuses_the_ledger() {
             &["audit", "redact", "m1", "--reason", "asked", "--yes"],
             true,
         ),
+        (WATCH, true),
     ] {
         if !args.join(" ").contains(&wanted) {
             continue;
         }
-        let script = Script::over(&golden, args);
+        let mut script = Script::over(&golden, args);
+        if args == WATCH {
+            fs::write(script.home().join("spool/in/q4.json"), &request).unwrap();
+            script.stop_after = Some("home/spool/out/q4.json");
+        }
         let dir = shelf.path().join("w");
         let points: Vec<Point> = calls(&script, &dir)
             .into_iter()
@@ -123,6 +159,7 @@ fn no_error_of_the_system_accuses_the_ledger() {
             })
             .collect();
         let every = points.len().div_ceil(most).max(1);
+        println!("{args:?}: {} points, one in {every} tried", points.len());
         for point in points.iter().skip(seed % every).step_by(every) {
             let struck = strike(&script, &dir, point);
             let mut ended = ended_well(point, &struck);

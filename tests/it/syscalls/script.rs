@@ -22,6 +22,9 @@ pub(super) struct Script {
     pub dropped: Vec<Dropped>,
     /// Whether a person would simply repeat it after a failure: a command, not a run.
     pub is_repeated: bool,
+    /// The file, from the folder of the run, that a watcher is stopped after, by SIGTERM. `None` if
+    /// the command ends by itself.
+    pub stop_after: Option<&'static str>,
 }
 
 impl Script {
@@ -36,6 +39,7 @@ impl Script {
             args,
             dropped: base.dropped.clone(),
             is_repeated: false,
+            stop_after: None,
         }
     }
 
@@ -50,6 +54,7 @@ impl Script {
             args: all.map(|arg| (*arg).to_owned()).collect(),
             dropped: Vec::new(),
             is_repeated: false,
+            stop_after: None,
         }
     }
 
@@ -213,7 +218,7 @@ impl Script {
         script
     }
 
-    fn home(&self) -> PathBuf {
+    pub(super) fn home(&self) -> PathBuf {
         self.dir.path().join("home")
     }
 

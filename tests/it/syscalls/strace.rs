@@ -20,6 +20,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(20);
 /// Calls that do nothing to a file or descriptor.
 const NOT_ABOUT_FILES: &[&str] = &[
     "brk",
+    "epoll_wait",
     "execve",
     "exit_group",
     "futex",
@@ -134,16 +135,11 @@ pub(super) fn missing() -> Option<String> {
 pub(super) fn calls(script: &Script, dir: &Path) -> BTreeMap<String, (u32, u32)> {
     script.copy_to(dir);
     let trace = dir.join("trace");
-    let status = Command::new("strace")
-        .args(["-f", "-qq", "-o"])
-        .arg(&trace)
-        .arg(PROGRAM)
-        .args(&script.args)
-        .current_dir(dir)
-        .stdout(File::create(dir.join("stdout")).unwrap())
-        .status()
-        .unwrap();
-    assert!(status.success(), "{}: {status}", script.name);
+    let mut command = Command::new("strace");
+    command.args(["-f", "-qq", "-o"]).arg(&trace);
+    let status = run_to_end(script, dir, command);
+    let succeeded = status.is_some_and(|status| status.success());
+    assert!(succeeded, "{}: {status:?}", script.name);
     let text = fs::read_to_string(&trace).unwrap();
     let mut found: BTreeMap<String, (u32, u32)> = BTreeMap::new();
     let mut is_open = false;
@@ -206,34 +202,46 @@ pub(super) struct Struck {
     pub stderr: String,
 }
 
-/// Runs a script over a fresh copy in `dir` with one call disturbed.
-pub(super) fn strike(script: &Script, dir: &Path, point: &Point) -> Struck {
-    script.copy_to(dir);
-    let [trace, stdout, stderr] = ["trace", "stdout", "stderr"].map(|name| dir.join(name));
-    let mut child = Command::new("strace")
-        .args(point.to_args())
-        .arg("-o")
-        .arg(&trace)
+/// Runs a script in `dir` under this command of strace, which writes to a file, and so leaves a
+/// SIGTERM to the program. Returns `None` if it had to be ended at the time limit.
+fn run_to_end(script: &Script, dir: &Path, mut strace: Command) -> Option<ExitStatus> {
+    let output = |name: &str| File::create(dir.join(name)).unwrap();
+    let mut child = strace
         .arg(PROGRAM)
         .args(&script.args)
         .current_dir(dir)
-        .stdout(File::create(&stdout).unwrap())
-        .stderr(File::create(&stderr).unwrap())
+        .stdout(output("stdout"))
+        .stderr(output("stderr"))
         .process_group(0)
         .spawn()
         .unwrap();
     let deadline = Instant::now() + TIME_LIMIT;
-    let status = loop {
-        match child.try_wait().unwrap() {
-            Some(status) => break Some(status),
-            None if Instant::now() > deadline => {
-                kill_process_group(Pid::from_child(&child), Signal::KILL).unwrap();
-                child.wait().unwrap();
-                break None;
-            }
-            None => std::thread::sleep(Duration::from_millis(1)),
+    let mut stop_after = script.stop_after.map(|file| dir.join(file));
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return Some(status);
         }
-    };
+        if Instant::now() > deadline {
+            kill_process_group(Pid::from_child(&child), Signal::KILL).unwrap();
+            child.wait().unwrap();
+            return None;
+        }
+        if stop_after.take_if(|file| file.exists()).is_some() {
+            kill_process_group(Pid::from_child(&child), Signal::TERM).unwrap();
+            // A watcher that waits for a hint need not wait for its heartbeat.
+            fs::write(dir.join("home/spool/in/.hint"), "").unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Runs a script over a fresh copy in `dir` with one call disturbed.
+pub(super) fn strike(script: &Script, dir: &Path, point: &Point) -> Struck {
+    script.copy_to(dir);
+    let [trace, stdout, stderr] = ["trace", "stdout", "stderr"].map(|name| dir.join(name));
+    let mut command = Command::new("strace");
+    command.args(point.to_args()).arg("-o").arg(&trace);
+    let status = run_to_end(script, dir, command);
     let trace = fs::read_to_string(&trace).unwrap_or_default();
     let killed = status.is_some_and(|status| status.signal() == Some(9));
     let hit = match point.blow {
