@@ -5,16 +5,19 @@ use std::path::Path;
 use anyhow::Result;
 use serde_json::{Value, json};
 use spoolgate_gate::State;
+use spoolgate_gate::storage::{Room, Scarce};
 use spoolgate_home::HomeError;
 use spoolgate_home::read::real_seams;
 use spoolgate_home::status::{Holder, holder};
+use spoolgate_ledger::disk::Space;
 use spoolgate_ledger::segment;
+use spoolgate_rules::safety as limits;
 use spoolgate_wire::code::Exit;
 
 use super::look;
 use super::output::Output;
 
-/// Show whether a gate is running, what is left in the spool, and what keeps entries closed.
+/// Show whether a gate is running, what is left in the spool, room, and what keeps entries closed.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  spoolgate status\n  spoolgate --format json status | jq \
@@ -59,10 +62,13 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         });
     }
     let (view, _) = look::view(home)?;
+    let storage = seams.disk.space(Path::new(segment::AUDIT_DIR)).ok();
+    let storage = storage.map(|space| Storage::of(space, &view.rulebook.safety.storage));
     if output.is_json() {
         output.json(&json!({
             "gate": gate_as_json(gate.as_ref()),
             "spool_left": watcher(gate.as_ref()).map(|watcher| &watcher.spool_left),
+            "storage": storage,
             "halts": view.state.halts,
             "closed": look::why_closed(&view.state),
         }))?;
@@ -70,9 +76,38 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     }
     let mut rows = vec![gate_in_words(gate.as_ref())];
     rows.extend(left_in_words(gate.as_ref()));
+    rows.extend(storage.map(|storage| ("storage".to_owned(), storage.in_words())));
     rows.extend(closed_in_words(&view.state));
     print(&rows, output)?;
     Ok(Exit::Success)
+}
+
+/// Room on the disk of the ledger.
+#[derive(serde::Serialize)]
+struct Storage {
+    free_bytes: u64,
+    /// Why a gate that looks now refuses what can wait; `None` if there is enough room.
+    scarce: Option<String>,
+}
+
+impl Storage {
+    fn of(space: Space, limits: &limits::Storage) -> Storage {
+        let room = Room {
+            bytes: space.bytes,
+            files: space.files,
+        };
+        Storage {
+            free_bytes: space.bytes,
+            scarce: Scarce::of(room, limits, false).map(|scarce| scarce.to_string()),
+        }
+    }
+
+    fn in_words(&self) -> String {
+        match &self.scarce {
+            Some(scarce) => format!("low: {scarce}"),
+            None => format!("{} MiB free", self.free_bytes >> 20),
+        }
+    }
 }
 
 fn print(rows: &[Row], output: &Output) -> Result<()> {

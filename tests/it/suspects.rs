@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::kit::keys::add_key;
-use crate::kit::process::{Running, answered};
+use crate::kit::process::{Running, answered, until};
 use crate::kit::unlimited::lift_message_rates;
 use crate::kit::world::World;
 use crate::kit::{
@@ -50,6 +50,10 @@ fn deaths_alone_prove_nothing() {
     claim(&home, 8, &scratch.query("watched"));
     let gate = Running::watch(&home);
     assert_eq!(answered(&home, "watched.json")["status"], "success");
+    // The answer comes first, then the claim goes.
+    until("the claim is gone", || {
+        names(&home.join("spool/work")).is_empty()
+    });
     drop(gate);
     let decided = decisions(&home).unwrap();
     assert!(
@@ -57,7 +61,6 @@ fn deaths_alone_prove_nothing() {
             .values()
             .all(|line| line.metadata.code != Some(Code::Internal))
     );
-    assert!(names(&home.join("spool/work")).is_empty());
     succeed(&home, &["audit", "verify"]);
     succeed(&home, &["audit", "replay"]);
 }

@@ -23,6 +23,10 @@ fn it_says_whether_a_gate_is_running() {
     let told = status(&scratch);
     assert_eq!(told["gate"]["running"], false);
     assert_eq!(told["spool_left"], Value::Null);
+    assert!(
+        told["storage"]["free_bytes"].as_u64().unwrap() > 0,
+        "{told}"
+    );
     assert!(succeed(&home, &["status"]).contains("not running"));
 
     let gate = Running::watching(&home);

@@ -5,7 +5,9 @@ use std::path::Path;
 use super::{Level, Looking, is_open, quoted};
 use spoolgate_host::command;
 use spoolgate_host::doctor as machine;
+use spoolgate_host::rule_folder;
 use spoolgate_host::sandbox::kernel_abi;
+use spoolgate_rules::Rulebook;
 
 /// Free-space thresholds in bytes: (error, warning).
 const FREE_BYTES: (u64, u64) = (64 << 20, 1 << 30);
@@ -134,7 +136,11 @@ impl Looking {
         }
         let by_archive = self.command("audit archive");
         let mebibytes = volume.free_bytes >> 20;
-        let said = scarcity(volume.free_bytes, FREE_BYTES);
+        // Below its floor a gate refuses most requests.
+        let book = rule_folder::load(&home).and_then(|bundle| Rulebook::compile(&bundle));
+        let floor = book.map_or(0, |book| book.safety.storage.floor_bytes.get());
+        let (error, warning) = FREE_BYTES;
+        let said = scarcity(volume.free_bytes, (error.max(floor), warning.max(floor)));
         let remedy = |said| (said > Level::Ok).then(|| by_archive.clone());
         self.say(
             said,
@@ -155,11 +161,17 @@ impl Looking {
         }
         // Follow links, because it matters where the files are.
         let device = |folder: &str| {
-            let path = machine::real(&self.home.join(folder))?;
+            let path = machine::real(&home.join(folder))?;
             machine::owned(&path).ok().map(|found| found.device)
         };
         // Requests are renamed within the spool, which may be a volume of its own.
         let [home_is_on, spool_is_on] = ["", "spool"].map(device);
+        if self.agent.is_some() && home_is_on.is_some() && home_is_on == spool_is_on {
+            let message = "agents can fill the disk of the ledger from here; then only exits, \
+                cancels, tightens and halts are served";
+            let remedy = Some("give `spool` a volume of its own, or the agents a quota".to_owned());
+            self.note("disk", &home.join("spool/in"), message, remedy);
+        }
         let elsewhere = [
             ("spool/in", spool_is_on),
             ("spool/out", spool_is_on),
