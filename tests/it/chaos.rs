@@ -99,7 +99,9 @@ fn exits_are_answered_whatever_agents_do() {
     )
     .unwrap();
     take_position(&scratch);
-    let Some(disk) = Mount::new(scratch.beside("disk"), 256 << 20) else {
+    // Room for what floods and refusals add to the ledger, or nothing is left at the end.
+    let bytes = (256 << 20).max(seconds * (12 << 20));
+    let Some(disk) = Mount::new(scratch.beside("disk"), bytes) else {
         return;
     };
     let (home, pool) = (disk.0.join("home"), disk.0.join("pool"));
