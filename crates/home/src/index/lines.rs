@@ -346,7 +346,7 @@ impl Store {
 
     /// Returns the lines that answer outgoing actions, at most `most`, among those from `from` on
     /// before the first of `before_ms` or later, and the number of the line to go on with. It looks
-    /// at no more than [`LINES_SWEPT`] lines.
+    /// at no more than 1,024 lines.
     pub fn answers_before(
         &self,
         from: u64,
