@@ -4,19 +4,21 @@
 
 mod child;
 mod filter;
+mod removal;
 mod ways;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::thread;
+use std::time::Duration;
 
-use rustix::fs::{CWD, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
+
+use removal::remove;
 
 use super::sandbox::{self, DEVICES, READ, SYSTEM};
 use spoolgate_gate::record::Cage;
@@ -51,6 +53,8 @@ const DNS: u16 = 53;
 pub(super) const NOT_RUN: i32 = 127;
 /// Folder below the home with a folder for each running program.
 pub const SCRATCH: &str = "scratch";
+/// How long removing such a folder may take.
+const REMOVED_WITHIN: Duration = Duration::from_secs(10);
 /// Folders of the home of which a program cannot read even a file that its arguments name.
 const WITHHELD: [&str; 4] = ["audit", "state", "spool", SCRATCH];
 /// Ports of protocols, for services without a port.
@@ -612,36 +616,16 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed now goes with the next start.
-        remove(&self.0);
-    }
-}
-
-/// Removes a folder, also one in which a program has closed folders to its own user.
-fn remove(folder: &Path) {
-    if fs::remove_dir_all(folder).is_err() {
-        open_up(CWD, folder);
-        let _ = fs::remove_dir_all(folder);
-    }
-}
-
-/// Gives the owner all rights over a folder and the folders in it. Follows no link, as a program that
-/// is left may put one there: each folder is held open, and its mode is set through that.
-fn open_up(above: impl AsFd, folder: &Path) {
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let Ok(held) = rustix::fs::openat(above, folder, flags, Mode::empty()) else {
-        return;
-    };
-    let path = format!("/proc/self/fd/{}", held.as_raw_fd());
-    let _ = fs::set_permissions(&path, fs::Permissions::from_mode(0o700));
-    for entry in fs::read_dir(&path).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            open_up(held.as_fd(), Path::new(&entry.file_name()));
+        // No answer waits for a program that has left very much. What is left after that goes with
+        // the next start.
+        if !remove(&self.0, Duration::from_millis(200)) {
+            let folder = self.0.clone();
+            let _ = thread::Builder::new().spawn(move || remove(&folder, REMOVED_WITHIN));
         }
     }
 }
 
 /// Removes what programs of earlier gates left in their folders.
 pub fn sweep(home: &Path) {
-    remove(&home.join(SCRATCH));
+    remove(&home.join(SCRATCH), REMOVED_WITHIN);
 }

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, pidfd_open,
+    waitid,
 };
 use zeroize::Zeroizing;
 
@@ -128,9 +129,11 @@ impl Group {
     }
 
     fn kill(&self) {
-        if let Some(group) = self.id() {
-            // The group may be gone already.
-            let _ = kill_process_group(group, Signal::KILL);
+        if let Some(id) = self.id() {
+            // The group may be gone already, and the program may have left it for another one. What
+            // it started in other groups loses its parent then, see `orphans.rs`.
+            let _ = kill_process_group(id, Signal::KILL);
+            let _ = kill_process(id, Signal::KILL);
         }
     }
 
@@ -598,7 +601,13 @@ mod tests {
     fn it_ends_with_its_limits_whatever_it_does() {
         /// A script, its limits on time (ms) and output (bytes), and how it must end.
         type Case = (&'static str, u64, usize, fn(&Ended) -> bool);
-        let cases: [Case; 8] = [
+        // It joins the group of a process that it started, or ours, and leaves its own.
+        const OTHER_GROUP: &str = "exec python3 -c 'import os, time\nc = os.fork()\nif c == 0:\n  \
+            time.sleep(300)\nos.setpgid(c, c)\nos.setpgid(0, c)\ntime.sleep(300)'";
+        let cases: [Case; 9] = [
+            (OTHER_GROUP, 1500, 10, |ended| {
+                matches!(ended, Ended::TimedOut | Ended::Exited(127))
+            }),
             ("exit 3", 60_000, 10, |ended| {
                 matches!(ended, Ended::Exited(3))
             }),

@@ -15,7 +15,7 @@ use spoolgate_host::cage::{self, Bounds, Outcome, Tried};
 use spoolgate_host::clock::{Clock, SystemClock};
 use spoolgate_host::command;
 use spoolgate_host::doctor::{self as machine, STICKY, User};
-use spoolgate_host::keyring::{KEY_FILE, KEYRING_FILE, KeyringError, SqliteKeyring, key_file};
+use spoolgate_host::keyring::{KEYRING_FILE, KeyringError, SqliteKeyring, key_file};
 use spoolgate_host::lock::LOCK_FILE;
 use spoolgate_host::real_disk::RealDisk;
 use spoolgate_host::rule_folder;
@@ -258,7 +258,9 @@ impl Looking {
     /// Says where the key to the keyring is, if a copy of the home has it.
     fn keyring_key(&mut self, home: &Path) {
         let key = key_file(home);
-        if key == home.join(KEY_FILE) && key.exists() {
+        let is_inside = |path: &Path| machine::real(path).map(|path| path.to_path_buf());
+        let inside = is_inside(&key).zip(is_inside(home));
+        if inside.is_some_and(|(key, home)| key.starts_with(home)) {
             self.note(
                 "keyring-key",
                 &key,

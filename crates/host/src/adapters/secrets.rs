@@ -178,26 +178,89 @@ fn percent(text: &[u8]) -> Option<Sequence> {
     Some((vec![u8::try_from(code).ok()?], 2))
 }
 
-/// Reads the name or number and the semicolon of an HTML entity.
+/// The ASCII characters that HTML names, but for those that also need no semicolon.
+const NAMED: [(&str, char); 37] = [
+    ("Tab", '\t'),
+    ("NewLine", '\n'),
+    ("excl", '!'),
+    ("num", '#'),
+    ("dollar", '$'),
+    ("percnt", '%'),
+    ("apos", '\''),
+    ("lpar", '('),
+    ("rpar", ')'),
+    ("ast", '*'),
+    ("midast", '*'),
+    ("plus", '+'),
+    ("comma", ','),
+    ("period", '.'),
+    ("sol", '/'),
+    ("colon", ':'),
+    ("semi", ';'),
+    ("equals", '='),
+    ("quest", '?'),
+    ("commat", '@'),
+    ("lsqb", '['),
+    ("lbrack", '['),
+    ("bsol", '\\'),
+    ("rsqb", ']'),
+    ("rbrack", ']'),
+    ("Hat", '^'),
+    ("lowbar", '_'),
+    ("UnderBar", '_'),
+    ("grave", '`'),
+    ("DiacriticalGrave", '`'),
+    ("lcub", '{'),
+    ("lbrace", '{'),
+    ("verbar", '|'),
+    ("vert", '|'),
+    ("VerticalLine", '|'),
+    ("rcub", '}'),
+    ("rbrace", '}'),
+];
+/// Those that need none.
+const BARE: [(&str, char); 8] = [
+    ("amp", '&'),
+    ("AMP", '&'),
+    ("lt", '<'),
+    ("LT", '<'),
+    ("gt", '>'),
+    ("GT", '>'),
+    ("quot", '"'),
+    ("QUOT", '"'),
+];
+
+/// Reads the name or number of an HTML entity, and its semicolon if there is one.
 fn entity(text: &[u8]) -> Option<Sequence> {
-    let end = memchr::memchr(b';', text.get(..text.len().min(10))?)?;
-    let name = std::str::from_utf8(text.get(..end)?).ok()?;
-    let letter = match (name, name.strip_prefix('#')) {
-        ("amp", _) => '&',
-        ("lt", _) => '<',
-        ("gt", _) => '>',
-        ("quot", _) => '"',
-        ("apos", _) => '\'',
-        (_, Some(number)) => {
-            let code = match number.strip_prefix(['x', 'X']) {
-                Some(digits) => u32::from_str_radix(digits, 16),
-                None => number.parse(),
-            };
-            char::from_u32(code.ok()?)?
-        }
-        _ => return None,
+    let with_semicolon = |length: usize| {
+        let has_one = text.get(length) == Some(&b';');
+        length.saturating_add(usize::from(has_one))
     };
-    Some((letter.to_string().into_bytes(), end + 1))
+    let (letter, read) = if let Some(number) = text.strip_prefix(b"#") {
+        let (number, radix, start) = match number {
+            [b'x' | b'X', digits @ ..] => (digits, 16, 2),
+            digits => (digits, 10, 1),
+        };
+        let is_digit = |byte: &&u8| char::from(**byte).is_digit(radix);
+        let length = number.iter().take_while(is_digit).count();
+        let digits = std::str::from_utf8(number.get(..length)?).ok()?;
+        let letter = char::from_u32(u32::from_str_radix(digits, radix).ok()?)?;
+        (letter, with_semicolon(length.saturating_add(start)))
+    } else {
+        let named = |(name, letter): &(&str, char)| {
+            let is_it = text.starts_with(name.as_bytes()) && text.get(name.len()) == Some(&b';');
+            is_it.then_some((*letter, name.len().saturating_add(1)))
+        };
+        let bare = |(name, letter): &(&str, char)| {
+            let is_it = text.starts_with(name.as_bytes());
+            is_it.then(|| (*letter, with_semicolon(name.len())))
+        };
+        NAMED
+            .iter()
+            .find_map(named)
+            .or_else(|| BARE.iter().find_map(bare))?
+    };
+    Some((letter.to_string().into_bytes(), read))
 }
 
 /// Reads the characters after a backslash in JSON.
@@ -311,6 +374,18 @@ mod tests {
             holds(b"the token hunter2 stands here", " hunter2\n"),
             "white space around a secret is none of it"
         );
+    }
+
+    #[test]
+    fn entities_need_no_number_and_no_semicolon() {
+        let secret = "user:Pa5+w0/rd&x<y9";
+        for form in [
+            "user&colon;Pa5&plus;w0&sol;rd&AMP;x&LT;y9",
+            "user&colon;Pa5&plus;w0&sol;rd&ampx&lty9",
+            "&#117&#115;&#101&#x72:Pa5&#43w0/rd&#38x&#x3Cy9",
+        ] {
+            assert!(holds(form.as_bytes(), secret), "{form}");
+        }
     }
 
     #[test]
