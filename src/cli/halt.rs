@@ -1,10 +1,12 @@
 //! `spoolgate halt`: stops entries, and allows them again. Exits are never halted.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::Path;
 
 use anyhow::Result;
+use spoolgate_host::lock::LOCK_FILE;
 use spoolgate_host::rule_folder::HALT_FILE;
+use spoolgate_ledger::disk::is_full;
 use spoolgate_ledger::segment;
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::code::Exit;
@@ -70,8 +72,8 @@ pub(super) struct ClearArgs {
 }
 
 /// Halts entries by the file `rules/HALT`, after a request could not be handed over. That needs
-/// neither room for data, nor a key, nor a gate that answers. `handed` is the outcome if this fails
-/// too.
+/// neither room for data, nor a key, nor a gate that answers. Where no file can be made any more, it
+/// is a second name of the lock, which is empty. `handed` is the outcome if this fails too.
 fn brake(home: &Path, handed: Result<Exit>, output: &Output) -> Result<Exit> {
     // In a folder that is not a home, a file would halt nobody.
     if !segment::is_log(&home.join(segment::AUDIT_DIR)) {
@@ -83,7 +85,14 @@ fn brake(home: &Path, handed: Result<Exit>, output: &Output) -> Result<Exit> {
         .create(true)
         .truncate(false)
         .open(rules.join(HALT_FILE))
-        .and_then(|_| File::open(&rules)?.sync_all());
+        .map(drop)
+        .or_else(|error| {
+            if !is_full(&error) {
+                return Err(error);
+            }
+            fs::hard_link(home.join(LOCK_FILE), rules.join(HALT_FILE))
+        })
+        .and_then(|()| File::open(&rules)?.sync_all());
     if let Err(source) = made {
         output.remark(&format!(
             "`{}` could not be created either: {source}; stop the gate, which stops entries",

@@ -265,14 +265,21 @@ impl Intake {
         }
     }
 
-    /// Refuses a frame without a line: a full disk has no room for one.
-    pub(super) fn refuse_frame(&self, frame: &Claimed, now: Time) {
-        let (Some(door), Some(client)) = (&self.door, client_of(&frame.claim)) else {
+    /// Answers a frame without a line, for which a full disk has no room: with the answer that it
+    /// got before, or refused.
+    pub(super) fn answer_unwritten(&mut self, frame: &Claimed, stored: Option<Answer>, now: Time) {
+        let (Some(door), Some(client)) = (&mut self.door, client_of(&frame.claim)) else {
             return;
         };
+        if let Origin::Socket(user) = &frame.claim.origin
+            && let Some(talk) = door.talks.get_mut(user)
+        {
+            talk.claimed.remove(&frame.claim.file);
+        }
         let id = frame.delivery.content.as_ref().ok();
         let id = id.and_then(|bytes| claimed_id(bytes)).unwrap_or(UNKNOWN_ID);
-        door.send(client, &storage::without_line(id, now));
+        let answer = stored.unwrap_or_else(|| storage::without_line(id, now));
+        door.send(client, &answer);
     }
 
     /// The path of the socket, if there is one.

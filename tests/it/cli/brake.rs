@@ -4,6 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use serde_json::Value;
+
+use crate::kit::prepared::copy;
+use crate::kit::users::{Mount, missing};
 use crate::kit::{PROGRAM, Scratch, show, spoolgate, succeed};
 
 const SET: [&str; 4] = ["halt", "set", "--reason", "drill"];
@@ -91,4 +95,35 @@ fn a_folder_that_is_no_home_is_left_alone() {
     let done = spoolgate(&folder, &SET);
     assert!(!done.status.success(), "{}", show(&done));
     assert!(!folder.join("rules/HALT").exists());
+}
+
+/// An agent that takes the last inode keeps nobody from halting.
+#[test]
+fn a_disk_without_inodes_takes_a_second_name() {
+    if let Some(what) = missing() {
+        eprintln!("skipped: {what}");
+        return;
+    }
+    let scratch = Scratch::new();
+    succeed(&scratch.home(), &["run", "--until-idle"]);
+    let Some(disk) = Mount::of(scratch.beside("disk"), 32 << 20, true) else {
+        return;
+    };
+    let home = disk.0.join("home");
+    copy(&scratch.home(), &home);
+    let taken =
+        (0..1_000_000).find(|n| fs::write(home.join(format!("spool/in/.{n}")), "").is_err());
+    assert!(taken.is_some(), "there are fewer inodes");
+    assert!(fs::write(home.join("rules/HALT"), "").is_err());
+    let done = spoolgate(&home, &["halt", "set", "--reason", "no inodes"]);
+    assert_eq!(done.status.code(), Some(0), "{}", show(&done));
+    assert!(home.join("rules/HALT").exists(), "{}", show(&done));
+    // Later it counts like any other, and the lock still is one.
+    for n in 0..taken.unwrap() {
+        fs::remove_file(home.join(format!("spool/in/.{n}"))).unwrap();
+    }
+    succeed(&home, &["run", "--until-idle"]);
+    let told: Value =
+        serde_json::from_str(&succeed(&home, &["--format", "json", "status"])).unwrap();
+    assert_eq!(told["halts"]["file"], true, "{told}");
 }

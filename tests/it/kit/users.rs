@@ -79,13 +79,19 @@ pub(crate) struct Mount(pub PathBuf);
 
 impl Mount {
     pub(crate) fn new(at: PathBuf, bytes: u64) -> Option<Mount> {
+        let is_ext4 = std::env::var("SPOOLGATE_DISK").is_ok_and(|kind| kind == "ext4");
+        Mount::of(at, bytes, is_ext4)
+    }
+
+    /// Mounts an ext4 image, or a file system in memory; `None` where that is not allowed.
+    pub(crate) fn of(at: PathBuf, bytes: u64, is_ext4: bool) -> Option<Mount> {
         fs::create_dir(&at).unwrap();
-        let script = match std::env::var("SPOOLGATE_DISK").as_deref() {
-            Ok("ext4") => {
+        let script = match is_ext4 {
+            true => {
                 "truncate -s \"$2\" \"$1.img\"; mkfs.ext4 -q -F -m 0 \"$1.img\"
                  mount -o loop \"$1.img\" \"$1\"; rmdir \"$1/lost+found\"; chmod 0755 \"$1\""
             }
-            _ => "mount -t tmpfs -o \"size=$2,mode=0755\" tmpfs \"$1\"",
+            false => "mount -t tmpfs -o \"size=$2,mode=0755\" tmpfs \"$1\"",
         };
         let done = Command::new("sh")
             .args(["-ec", script, "sh"])
