@@ -265,9 +265,8 @@ impl Intake {
         }
     }
 
-    /// Answers a frame without a line, for which a full disk has no room: with the answer that it
-    /// got before, or refused.
-    pub(super) fn answer_unwritten(&mut self, frame: &Claimed, stored: Option<Answer>, now: Time) {
+    /// Refuses a frame without a line: a full disk has no room for one.
+    pub(super) fn refuse_frame(&mut self, frame: &Claimed, now: Time) {
         let (Some(door), Some(client)) = (&mut self.door, client_of(&frame.claim)) else {
             return;
         };
@@ -278,8 +277,7 @@ impl Intake {
         }
         let id = frame.delivery.content.as_ref().ok();
         let id = id.and_then(|bytes| claimed_id(bytes)).unwrap_or(UNKNOWN_ID);
-        let answer = stored.unwrap_or_else(|| storage::without_line(id, now));
-        door.send(client, &answer);
+        door.send(client, &storage::without_line(id, now));
     }
 
     /// The path of the socket, if there is one.

@@ -184,8 +184,8 @@ impl Core {
                     queries are served until there is room"
             }
             Level::Reserve => {
-                "the disk of the ledger is full: exits, cancels, tightens and halts are served from \
-                    room that was kept for them; everything else waits in the spool"
+                "a disk of the gate is full: exits, cancels, tightens and halts are served from room \
+                    that was kept for them; everything else waits in the spool"
             }
         };
         let note = match self.storage.scarce.filter(|_| level == Level::Low) {

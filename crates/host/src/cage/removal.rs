@@ -164,7 +164,7 @@ mod tests {
         fs::write(beside.join("kept"), b"").unwrap();
         std::os::unix::fs::symlink(&beside, top.join("a/link")).unwrap();
         for closed in ["a/b/c", "a/b", "a"] {
-            fs::set_permissions(top.join(closed), fs::Permissions::from_mode(0)).unwrap();
+            fs::set_permissions(top.join(closed), fs::Permissions::from_mode(0o000)).unwrap();
         }
         assert!(remove(&top, LONG));
         assert!(!top.exists() && beside.join("kept").exists());
