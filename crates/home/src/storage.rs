@@ -38,13 +38,13 @@ pub(super) struct Storage {
     scarce: Option<Scarce>,
     /// When to look whether there is room again, while a write has found none.
     full_until_ms: Option<u64>,
-    /// When the disk last had room again, and how long the gate had waited for that.
+    /// When the gate last began to wait for room, and how long it waits, both in milliseconds.
     last_full: Option<(u64, u64)>,
     /// Whether this process has tried whether there is room.
     is_tried: bool,
     /// The level that this process last told of in a line.
     told: Level,
-    /// Whether answers have no room of their own any more.
+    /// Whether the room of answers may have been used up on a full disk.
     is_used: bool,
 }
 

@@ -447,7 +447,8 @@ impl Store {
 
     /// Checkpoints the WAL if it has grown large; a brief holder calls this last.
     pub fn rest(&self) -> Result<(), StoreError> {
-        let Some(beside) = &self.beside else {
+        // While a transaction is kept open nothing can be moved out of the WAL.
+        let Some(beside) = self.beside.as_ref().filter(|_| !self.is_kept_open()) else {
             return Ok(());
         };
         if std::fs::metadata(beside).is_ok_and(|file| file.len() >= BESIDE_BYTES_MAX) {
