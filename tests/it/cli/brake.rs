@@ -106,7 +106,7 @@ fn a_disk_without_inodes_takes_a_second_name() {
     }
     let scratch = Scratch::new();
     succeed(&scratch.home(), &["run", "--until-idle"]);
-    let Some(disk) = Mount::of(scratch.beside("disk"), 32 << 20, true) else {
+    let Some(disk) = Mount::of(scratch.beside("disk"), 96 << 20, true) else {
         return;
     };
     let home = disk.0.join("home");
