@@ -27,6 +27,7 @@ use spoolgate_ledger::disk::Disk;
 use spoolgate_ledger::segment::AUDIT_DIR;
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::safety::CageLevel;
+use spoolgate_wire::answer::Answer;
 use spoolgate_wire::time::Time;
 
 /// Result of one round of the loop.
@@ -95,11 +96,28 @@ impl Core {
             is_disk_full: self.storage.is_full(),
         }
     }
+
+    /// Returns the answer that this very request got before, if it came through a door of its
+    /// sender's. An answer that cannot be read now is none.
+    fn stored_answer(&self, delivery: &Delivery, now: Time) -> Option<Answer> {
+        let request = prepare(delivery.clone(), &self.state, &self.keyring, now);
+        let authentic = request.request.as_ref().ok()?;
+        let (source, id) = (&authentic.envelope.source, &authentic.envelope.id);
+        let rule = self.rulebook.principals.get(source)?;
+        let (spool, user) = (rule.spool.as_ref(), rule.unix_user.as_ref());
+        let seen = self.store.seen(source.as_str(), id.as_str()).ok()??;
+        let is_it = seen.request_hash == authentic.request_hash;
+        if !is_it || !request.origin.is_for(spool, user) {
+            return None;
+        }
+        self.answer_if_any(seen.seq).ok()?
+    }
 }
 
 impl Home {
     /// Returns the frames that the gate decides now. On a full disk it refuses the others at once,
-    /// without a line: a frame has no file that could wait.
+    /// without a line: a frame has no file that could wait. A request that has its answer already
+    /// gets it again.
     fn served_frames(&mut self, mut frames: Vec<Claimed>) -> Vec<Claimed> {
         let Home { core, intake, .. } = self;
         let judge = core.judge();
@@ -107,7 +125,8 @@ impl Home {
             frames.retain(|frame| {
                 let passes = judge.standing(frame.delivery.clone()) == Standing::Passes;
                 if !passes {
-                    intake.refuse_frame(frame, judge.now);
+                    let stored = core.stored_answer(&frame.delivery, judge.now);
+                    intake.answer_without_line(frame, stored, judge.now);
                 }
                 passes
             });

@@ -265,8 +265,14 @@ impl Intake {
         }
     }
 
-    /// Refuses a frame without a line: a full disk has no room for one.
-    pub(super) fn refuse_frame(&mut self, frame: &Claimed, now: Time) {
+    /// Answers a frame without a line, for which a full disk has no room: with the answer that the
+    /// request got before, or with a refusal.
+    pub(super) fn answer_without_line(
+        &mut self,
+        frame: &Claimed,
+        stored: Option<Answer>,
+        now: Time,
+    ) {
         let (Some(door), Some(client)) = (&mut self.door, client_of(&frame.claim)) else {
             return;
         };
@@ -277,7 +283,8 @@ impl Intake {
         }
         let id = frame.delivery.content.as_ref().ok();
         let id = id.and_then(|bytes| claimed_id(bytes)).unwrap_or(UNKNOWN_ID);
-        door.send(client, &storage::without_line(id, now));
+        let answer = stored.unwrap_or_else(|| storage::without_line(id, now));
+        door.send(client, &answer);
     }
 
     /// The path of the socket, if there is one.
