@@ -8,7 +8,7 @@ use super::gateway;
 use super::handle::Turn;
 use super::prepare::{Authentic, Refusal};
 use super::safer::Safer;
-use spoolgate_rules::safety::Storage;
+use spoolgate_rules::safety::StorageLimits;
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::answer::{Answer, AnswerError, AnswerStatus};
 use spoolgate_wire::code::Code;
@@ -57,7 +57,7 @@ impl fmt::Display for Scarce {
 impl Scarce {
     /// What is scarce, or `None` if there is enough. A gate that was low needs a quarter more than
     /// one that was not, so that it does not change its mind with every file.
-    pub fn of(room: Room, storage: &Storage, was_low: bool) -> Option<Scarce> {
+    pub fn of(room: Room, storage: &StorageLimits, was_low: bool) -> Option<Scarce> {
         if room.bytes < bound(storage.floor_bytes.get(), was_low) {
             return Some(Scarce::Bytes(room.bytes));
         }
@@ -77,7 +77,7 @@ impl Scarce {
     }
 
     /// Says what is refused, and until when.
-    fn refusal(self, storage: &Storage) -> String {
+    fn refusal(self, storage: &StorageLimits) -> String {
         let until = match self {
             Scarce::Bytes(_) => format!("{} bytes are", bound(storage.floor_bytes.get(), true)),
             Scarce::Files { .. } => "a sixteenth is".to_owned(),
@@ -139,8 +139,8 @@ pub(super) fn refusal(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Op
 mod tests {
     use super::*;
 
-    fn storage() -> Storage {
-        Storage::default()
+    fn storage() -> StorageLimits {
+        StorageLimits::default()
     }
 
     fn scarce(bytes: u64, files: Option<(u64, u64)>, was_low: bool) -> bool {

@@ -33,7 +33,7 @@ enum Level {
 
 /// How much room there is, as it was last looked up.
 #[derive(Debug, Default)]
-pub(super) struct Storage {
+pub(super) struct StorageWatch {
     /// What is scarce, or `None` if there is enough room for every request.
     scarce: Option<Scarce>,
     /// When to look whether there is room again, while a write has found none.
@@ -48,7 +48,7 @@ pub(super) struct Storage {
     is_used: bool,
 }
 
-impl Storage {
+impl StorageWatch {
     /// Returns what is scarce, or `None` if there is enough room for every request.
     pub(super) fn scarce(&self) -> Option<Scarce> {
         self.scarce.or(self.is_full().then_some(Scarce::Bytes(0)))
@@ -202,7 +202,7 @@ impl Core {
     }
 }
 
-impl Storage {
+impl StorageWatch {
     /// Waits longer each time that the room was not enough, also if it seemed to be for a while.
     fn wait(&mut self, now_ms: u64) {
         let (shortest, longest) = WAIT_MS;
