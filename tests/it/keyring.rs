@@ -130,6 +130,32 @@ fn reseal_moves_the_key_out_of_the_home() {
     succeed(&home, &["audit", "verify"]);
 }
 
+#[test]
+fn doctor_finds_a_key_inside_the_home_under_any_name() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let inside = home.join("proposals/a key");
+    succeed(&home, &["keys", "reseal", "--to", inside.to_str().unwrap()]);
+    let finding = |key: &Path| {
+        let named = ["--keyring-key", key.to_str().unwrap()];
+        let done = spoolgate(
+            &home,
+            &[&named[..], &["--format", "json", "doctor"]].concat(),
+        );
+        let told = String::from_utf8(done.stdout).unwrap();
+        let mut found = told.lines().map(|line| serde_json::from_str(line).unwrap());
+        found.find(|finding: &Value| finding["what"] == "keyring-key")
+    };
+    let found = finding(&inside).unwrap();
+    assert_eq!(found["place"], "proposals/a key");
+    let link = scratch.beside("folder");
+    std::os::unix::fs::symlink(home.join("proposals"), &link).unwrap();
+    assert!(finding(&link.join("a key")).is_some());
+    let outside = scratch.beside("home.key");
+    fs::rename(&inside, &outside).unwrap();
+    assert_eq!(finding(&outside), None);
+}
+
 /// Whether a process has these bytes in memory. `None` if its memory may not be read.
 fn is_in_memory(pid: u32, needle: &[u8]) -> Option<bool> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
