@@ -63,7 +63,10 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     }
     let (view, _) = look::view(home)?;
     let storage = seams.disk.space(Path::new(segment::AUDIT_DIR)).ok();
-    let storage = storage.map(|space| StorageStatus::of(space, &view.rulebook.safety.storage));
+    let storage = storage.map(|space| {
+        let was_low = !view.state.storage.is_normal();
+        StorageStatus::of(space, &view.rulebook.safety.storage, was_low)
+    });
     if output.is_json() {
         output.json(&json!({
             "gate": gate_as_json(gate.as_ref()),
@@ -91,14 +94,14 @@ struct StorageStatus {
 }
 
 impl StorageStatus {
-    fn of(space: Space, limits: &StorageLimits) -> StorageStatus {
+    fn of(space: Space, limits: &StorageLimits, was_low: bool) -> StorageStatus {
         let room = Room {
             bytes: space.bytes,
             files: space.files,
         };
         StorageStatus {
             free_bytes: space.bytes,
-            scarce: Scarce::of(room, limits, false).map(|scarce| scarce.to_string()),
+            scarce: Scarce::of(room, limits, was_low).map(|scarce| scarce.to_string()),
         }
     }
 

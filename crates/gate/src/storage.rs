@@ -8,6 +8,7 @@ use super::gateway;
 use super::handle::Turn;
 use super::prepare::{Authentic, Refusal};
 use super::safer::Safer;
+use serde::{Deserialize, Serialize};
 use spoolgate_rules::safety::StorageLimits;
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::answer::{Answer, AnswerError, AnswerStatus};
@@ -16,6 +17,26 @@ use spoolgate_wire::time::Time;
 
 /// How long the sender of a refused request should wait, milliseconds.
 pub(super) const RETRY_MS: i64 = 10_000;
+
+/// How much of what it is asked for a gate serves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// Everything.
+    #[default]
+    Normal,
+    /// What only makes things safer, and queries. The rest is refused.
+    Low,
+    /// Exits, cancels, tightens and halts. The rest waits where it is.
+    Reserve,
+}
+
+impl Level {
+    /// Whether everything is served.
+    pub fn is_normal(&self) -> bool {
+        *self == Level::Normal
+    }
+}
 
 /// Free room on the disk of the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
