@@ -4,6 +4,7 @@ use spoolgate_gate::approvals;
 use spoolgate_gate::prepare::escaped;
 use spoolgate_gate::proposals::Change as Step;
 use spoolgate_gate::record::{Decision, Status};
+use spoolgate_gate::storage::Level;
 use spoolgate_gate::{Change, Record, services};
 use spoolgate_ledger::rotation::Rotation;
 use spoolgate_outgoing as actions;
@@ -201,6 +202,12 @@ pub(super) fn change(change: &Change) -> String {
         Change::KeyRevoked { key_id, at } => format!("key {key_id} was revoked at {at}"),
         Change::HaltFile { present: true } => "rules/HALT appeared: entries are halted".to_owned(),
         Change::HaltFile { present: false } => "rules/HALT was removed".to_owned(),
+        Change::StorageLevel { level } => match level {
+            Level::Normal => "every request is served again",
+            Level::Low => "only what makes things safer, and queries, are served",
+            Level::Reserve => "only exits, cancels, tightens and halts are served",
+        }
+        .to_owned(),
         Change::HaltSet { principal, halt } => {
             let whose = principal
                 .as_ref()

@@ -213,7 +213,7 @@ impl Home {
         };
         let mut waiting = self.prepared(claimed, now);
         // A run that decides nothing writes nothing about a disk that has room.
-        let storage = !waiting.is_empty() || self.core.storage.is_or_was_full();
+        let storage = !waiting.is_empty() || self.core.is_or_was_full();
         if let Some(event) = storage.then(|| self.core.storage_line(now)).flatten() {
             self.push_event(&mut pending, event)?;
         }

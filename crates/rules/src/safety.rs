@@ -171,13 +171,13 @@ pub struct Safety {
     pub cage: CageLevel,
     /// What the gate does before its disk is full.
     #[serde(default)]
-    pub storage: Storage,
+    pub storage: StorageLimits,
 }
 
 /// Room on the gate's disk.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Storage {
+pub struct StorageLimits {
     /// Room that is taken in advance, for exits, cancels, tightens and halts on a full disk. Bytes.
     #[serde(default = "reserve")]
     pub reserve_bytes: Count<RESERVE_BYTES_MIN, STORAGE_BYTES_MAX>,
@@ -186,9 +186,9 @@ pub struct Storage {
     pub floor_bytes: Count<0, STORAGE_BYTES_MAX>,
 }
 
-impl Default for Storage {
-    fn default() -> Storage {
-        Storage {
+impl Default for StorageLimits {
+    fn default() -> StorageLimits {
+        StorageLimits {
             reserve_bytes: reserve(),
             floor_bytes: floor(),
         }

@@ -16,7 +16,6 @@ use spoolgate_replay::history::each_decision;
 use spoolgate_wire::code::Code;
 use spoolgate_wire::signing::{SignKey, sha256_hex};
 
-use super::crashes::mortal;
 use crate::kit::court::{Court, opinion, speaker, verdict};
 
 /// Is in every artifact and nowhere else; JSON escapes none of its characters.
@@ -641,7 +640,7 @@ fn a_redaction_is_finished_or_was_never_begun() {
     home.finish("decided").unwrap();
     drop(home);
     let redact = |court: &Court, calls: i64, after: bool| {
-        let (seams, fuse) = mortal(court, i64::MAX, after);
+        let (seams, fuse) = court.place.mortal(i64::MAX, after);
         let mut home = court.place.open_with(seams).unwrap();
         fuse.set(calls);
         home.redact(&asked(vec![line], &[])).unwrap();

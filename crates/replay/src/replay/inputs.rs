@@ -49,12 +49,16 @@ pub(super) fn should_be(
             ),
         },
         Record::Event(EventKind::ClockStep, line) => clock_step(own, line),
-        Record::Event(EventKind::Quota | EventKind::Storage, line) if line.changes.is_empty() => {
-            input(record)
+        Record::Event(EventKind::Quota, line) if line.changes.is_empty() => input(record),
+        Record::Event(EventKind::Quota, _) => {
+            Should::NotBe("a `quota` line changes nothing".to_owned())
         }
-        Record::Event(kind @ (EventKind::Quota | EventKind::Storage), _) => {
-            Should::NotBe(format!("a `{}` line changes nothing", kind.name()))
-        }
+        Record::Event(EventKind::Storage, line) => match line.changes.as_slice() {
+            [Change::StorageLevel { level }] if *level != state.storage => input(record),
+            _ => Should::NotBe(
+                "a `storage` line records that the gate serves less or more".to_owned(),
+            ),
+        },
         Record::Event(EventKind::Tick, line) => tick(own, line, rules),
         Record::Event(EventKind::DeadMan, line) => dead_man_line(own, item, line, rules),
         Record::Event(EventKind::Proposal, line) => proposal(own, item, line, rules)?,
