@@ -113,6 +113,7 @@ const KNOBS: &[Knob] = &[
     knob("request_age_max_s", "60", &["2"]),
     knob("request_ahead_max_s", "5", &["1"]),
     knob("exit_age_max_s", "86400", &["90"]),
+    knob("stress_gap", "0.0001", &["0.01", "0.3"]),
     // Limits of instruments.
     knob("tick", "fine", &["coarse"]),
     knob("lot", "fine", &["coarse"]),
