@@ -252,12 +252,14 @@ fn decide_authentic(
                 .err()
                 .filter(|refusal| refusal.code.is_for_later())
             {
-                decision.data = match refusal.code {
-                    Code::StorageLow => gateway::retry_after(storage::RETRY_MS),
-                    _ => rates::retry_after(turn, &authentic.envelope.source),
-                };
-                // The request may be sent again, so it does not count as a message.
-                decision.rate = None;
+                if refusal.code == Code::StorageLow {
+                    // It counts, or refusals would take what room there is.
+                    decision.data = gateway::retry_after(storage::RETRY_MS);
+                } else {
+                    decision.data = rates::retry_after(turn, &authentic.envelope.source);
+                    // The request may be sent again, so it does not count as a message.
+                    decision.rate = None;
+                }
                 drop_large(turn, &mut decision, &mut blobs);
             }
             permitted.and_then(|()| in_step(turn, authentic, body, lane))

@@ -4,12 +4,16 @@
 
 use super::actions::{Body, Lane};
 use super::prepare::{Authentic, Prepared};
+use super::rates;
 use super::safer::{Safer, Waiting};
 use super::state::State;
+use super::storage::Level;
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::principals::Role;
 use spoolgate_wire::action_name::ActionName;
+use spoolgate_wire::admin::SetHalt;
 use spoolgate_wire::control::ControlAttempt;
+use spoolgate_wire::time::Time;
 use spoolgate_wire::venue::VenueReport;
 
 /// Whether a request passes a quota.
@@ -22,9 +26,38 @@ pub enum Standing {
 }
 
 impl Standing {
-    /// The standing of a prepared request in the present state. On a full disk only exits, cancels,
-    /// tightens and halts pass, whoever sends them.
-    pub fn of(request: &Prepared, state: &State, rules: &Rulebook, is_disk_full: bool) -> Standing {
+    /// The standing of a prepared request in the present state, at this level of the gate's disk.
+    ///
+    /// On a full disk only exits, cancels, tightens and halts pass, whoever sends them. With little
+    /// room or none, a halt of an agent that is in force already waits: what changes nothing must not
+    /// use up the room for lines. With little room, requests that are not served pass too, to be
+    /// refused, as far as their sender's rate of messages goes; the rest waits, or refusals would
+    /// take the room that is left.
+    pub fn of(
+        request: &Prepared,
+        state: &State,
+        rules: &Rulebook,
+        level: Level,
+        now: Time,
+    ) -> Standing {
+        let standing = Standing::regardless(request, state, rules, level);
+        let Ok(authentic @ Authentic { envelope, .. }) = &request.request else {
+            return standing;
+        };
+        if !level.is_normal() && is_halt_in_force(authentic, state, rules) {
+            return Standing::Waits(None);
+        }
+        let may_be_refused =
+            level == Level::Low && rates::has_room(state, rules, &envelope.source, now);
+        match standing {
+            Standing::Waits(_) if may_be_refused => Standing::Passes,
+            other => other,
+        }
+    }
+
+    /// The standing without regard to the sender's rate.
+    fn regardless(request: &Prepared, state: &State, rules: &Rulebook, level: Level) -> Standing {
+        let is_disk_full = level == Level::Reserve;
         let Ok(Authentic { envelope, body, .. }) = &request.request else {
             return Standing::Waits(None);
         };
@@ -73,4 +106,13 @@ impl Standing {
             Standing::Waits(None)
         }
     }
+}
+
+/// Whether this is a halt of an agent that is in force already.
+fn is_halt_in_force(authentic: &Authentic, state: &State, rules: &Rulebook) -> bool {
+    let source = &authentic.envelope.source;
+    let halt = authentic.body.as_ref().ok();
+    let halt = halt.and_then(|body| body.payload::<SetHalt>());
+    rules.role(source) == Some(Role::Agent)
+        && halt.is_some_and(|halt| state.is_halted(Some(halt.principal.as_ref().unwrap_or(source))))
 }

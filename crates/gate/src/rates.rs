@@ -15,7 +15,9 @@ use super::control;
 use super::gateway;
 use super::handle::Turn;
 use super::prepare::{Authentic, Refusal};
+use super::state::State;
 use spoolgate_outgoing::windows::Window;
+use spoolgate_rules::Rulebook;
 use spoolgate_rules::principals::Role;
 use spoolgate_trading::requests::Messages;
 use spoolgate_wire::code::Code;
@@ -151,8 +153,17 @@ pub(super) fn retry_after(turn: &Turn<'_>, source: &Principal) -> Option<Box<Raw
 }
 
 fn beyond(turn: &Turn<'_>, source: &Principal) -> Option<String> {
-    let messages = turn.state.rates.with_one_more(source, turn.now);
-    let safety = &turn.rules.safety;
+    beyond_at(turn.state, turn.rules, source, turn.now)
+}
+
+/// Whether one more message of the sender is within the limits.
+pub(super) fn has_room(state: &State, rules: &Rulebook, source: &Principal, now: Time) -> bool {
+    beyond_at(state, rules, source, now).is_none()
+}
+
+fn beyond_at(state: &State, rules: &Rulebook, source: &Principal, now: Time) -> Option<String> {
+    let messages = state.rates.with_one_more(source, now);
+    let safety = &rules.safety;
     let (own_max, all_max) = (
         safety.max_messages_per_minute,
         safety.max_messages_per_minute_all,

@@ -440,6 +440,14 @@ impl State {
             .map(told)
     }
 
+    /// Whether a halt of this principal is in force that somebody has set; `None` is everybody.
+    pub fn is_halted(&self, principal: Option<&Principal>) -> bool {
+        match principal {
+            Some(principal) => self.halts.principals.contains_key(principal),
+            None => self.halts.all.is_some(),
+        }
+    }
+
     /// Returns why the clock closes entries, if it does.
     pub fn clock_fault(&self) -> Option<String> {
         self.clock.fault.as_ref().map(|fault| {

@@ -261,7 +261,8 @@ impl Home {
         now: Time,
     ) -> Result<(), HomeError> {
         self.outside.actions.listen();
-        for (id, ran) in std::mem::take(&mut self.outside.actions.ended) {
+        let mut ended = std::mem::take(&mut self.outside.actions.ended).into_iter();
+        while let Some((id, ran)) = ended.next() {
             let Some(open) = self.core.state.actions.open.get(&id) else {
                 continue;
             };
@@ -269,8 +270,11 @@ impl Home {
             let (rules, entropy) = (&self.core.rulebook.hash, self.core.seams.entropy.as_ref());
             let mut salt = || sealed::salt(entropy);
             let (response, blobs) = respond(open, &ran, rules, now, seq, &mut salt)?;
-            for (digest, bytes) in &blobs {
-                self.core.put_blob(pending, digest, bytes)?;
+            if !self.core.put_blobs_if_room(pending, &blobs)? {
+                // What has ended is recorded once the disk has room.
+                let rest = [(id, ran)].into_iter().chain(ended);
+                self.outside.actions.ended.extend(rest);
+                return Ok(());
             }
             self.push_event(pending, Record::Response(Box::new(response)))?;
         }

@@ -17,7 +17,7 @@ use spoolgate_gate::gateway::Begins;
 use spoolgate_gate::prepare::{Prepared, Refusal};
 use spoolgate_gate::record::{Decision, Event, EventKind, Published, Record, RecordError, Status};
 use spoolgate_gate::{Change, Decided, decide, elsewhere, events, outbox, prepare, pulls};
-use spoolgate_host::spool::claim::Claimed;
+use spoolgate_host::spool::claim::{self, Claimed};
 use spoolgate_host::spool::name::ClaimName;
 use spoolgate_host::spool::publish;
 use spoolgate_ledger::disk::{self, Mode};
@@ -266,14 +266,11 @@ impl Home {
                     }
                 }
                 begun.claim = self.outside.before_deciding(&self.core, begun.claim)?;
-                let reported = begun.waited.reported.take();
-                let seq = self.decide_one(
-                    &mut pending,
-                    &request,
-                    begun.bytes.as_deref(),
-                    reported,
-                    now,
-                )?;
+                let Some(seq) = self.decide_if_room(&mut pending, &mut begun, &request, now)?
+                else {
+                    self.put_back(&begun, now)?;
+                    continue;
+                };
                 claims.push((begun, seq));
                 if pending.bytes >= BATCH_LINE_BYTES {
                     outcomes.extend(self.commit_part(&mut pending, &mut claims)?);
@@ -343,7 +340,39 @@ impl Home {
         Ok(outcomes)
     }
 
-    /// Decides one request and returns the number of its decision line.
+    /// Decides one request and returns the number of its decision line. `None` if it must wait until
+    /// the disk has room.
+    fn decide_if_room(
+        &mut self,
+        pending: &mut Pending,
+        begun: &mut Begun,
+        request: &Prepared,
+        now: Time,
+    ) -> Result<Option<u64>, HomeError> {
+        if self.core.waits_for_room(request) {
+            return Ok(None);
+        }
+        let (bytes, reported) = (begun.bytes.as_deref(), begun.waited.reported.take());
+        self.decide_one(pending, request, bytes, reported, now)
+    }
+
+    /// Puts a claim back into its spool, undecided, because the disk has no room for it. A frame is
+    /// refused. If the place is taken, the next start decides the claim.
+    fn put_back(&mut self, begun: &Begun, now: Time) -> Result<(), HomeError> {
+        if begun.claim.origin.is_socket() {
+            let content = begun.bytes.as_deref();
+            self.intake
+                .answer_without_line(&begun.claim, content, None, now);
+            return Ok(());
+        }
+        let work = Path::new(claim::WORK_DIR);
+        let put = claim::put_back(self.core.seams.disk.as_ref(), &begun.claim);
+        put.map_err(|source| HomeError::disk(work, source))?;
+        Ok(())
+    }
+
+    /// Decides one request and returns the number of its decision line. `None` if the disk has no
+    /// room for what the line would name; the request is then undecided.
     fn decide_one(
         &mut self,
         pending: &mut Pending,
@@ -351,7 +380,7 @@ impl Home {
         bytes: Option<&[u8]>,
         reported: Option<Result<Reported, NoLineage>>,
         now: Time,
-    ) -> Result<u64, HomeError> {
+    ) -> Result<Option<u64>, HomeError> {
         let again = reported.clone();
         let sealing = self.core.seal(request, bytes)?;
         let mut lookups = Lookups {
@@ -388,12 +417,16 @@ impl Home {
                 (decided, bodies)
             }
         };
-        // A blob that has no room makes the disk full, and the request is decided again as on one.
+        // A blob that has no room makes the disk full, and the request is decided again as on one,
+        // or waits.
         let blobs = self.put_blobs(pending, &decided, bytes);
         match blobs {
-            Err(error) if error.is_full() && lookups.scarce.is_none() => {
+            Err(error) if error.is_full() => {
                 self.core.meet_full_disk()?;
-                return self.decide_one(pending, request, bytes, again, now);
+                return match lookups.scarce {
+                    None => self.decide_one(pending, request, bytes, again, now),
+                    Some(_) => Ok(None),
+                };
             }
             other => other?,
         }
@@ -411,7 +444,7 @@ impl Home {
         let decision_seq = seq.saturating_add(market);
         self.put_applied_in_force(pending, decision_seq, now)?;
         self.put_services_in_force(pending, decision_seq, now)?;
-        Ok(decision_seq)
+        Ok(Some(decision_seq))
     }
 
     /// Stores the blobs that the lines of a decision will name; of a held request also its bytes.

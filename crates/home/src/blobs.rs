@@ -46,6 +46,28 @@ impl Unsynced {
 }
 
 impl Core {
+    /// Stores blobs of lines that can wait. Returns false, and notes that the disk is full, if one of
+    /// them has no room.
+    ///
+    /// # Errors
+    /// Returns the disk's error, if it is another one.
+    pub(super) fn put_blobs_if_room(
+        &mut self,
+        pending: &mut Pending,
+        blobs: &[(String, Vec<u8>)],
+    ) -> Result<bool, HomeError> {
+        for (digest, bytes) in blobs {
+            match self.put_blob(pending, digest, bytes) {
+                Err(error) if error.is_full() => {
+                    self.meet_full_disk()?;
+                    return Ok(false);
+                }
+                other => other?,
+            }
+        }
+        Ok(true)
+    }
+
     /// Stores content under its digest; it becomes durable before the lines of the batch do.
     ///
     /// # Errors

@@ -185,8 +185,9 @@ impl Home {
     ) -> Result<(), HomeError> {
         let Closing { line, blobs, .. } =
             closing.map_err(|refusal| HomeError::Record(refusal.message))?;
-        for (digest, bytes) in &blobs {
-            self.core.put_blob(pending, digest, bytes)?;
+        // A case that cannot be closed now stays due.
+        if !self.core.put_blobs_if_room(pending, &blobs)? {
+            return Ok(());
         }
         self.push_event(pending, Record::Council(Box::new(line)))
     }
@@ -209,7 +210,8 @@ impl Home {
 
     /// Records the answers of role commands, and decides the cases that waited for them.
     fn push_role_answers(&mut self, pending: &mut Pending, now: Time) -> Result<(), HomeError> {
-        for answer in self.outside.take_role_answers() {
+        let mut answers = self.outside.take_role_answers().into_iter();
+        while let Some(answer) = answers.next() {
             let Some(docket) = self.core.store.docket(&answer.case)? else {
                 continue;
             };
@@ -219,8 +221,11 @@ impl Home {
                 blobs,
                 verdict,
             } = council::hear(&self.core.rulebook, &docket, &answer, now);
-            for (digest, bytes) in &blobs {
-                self.core.put_blob(pending, digest, bytes)?;
+            if !self.core.put_blobs_if_room(pending, &blobs)? {
+                // It is recorded once the disk has room.
+                self.outside
+                    .give_back_role_answers([answer].into_iter().chain(answers));
+                return Ok(());
             }
             let counts = !input.changes.is_empty();
             let steps = input.changes.iter().filter_map(|change| match change {

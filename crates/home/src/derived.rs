@@ -237,7 +237,15 @@ impl Derived {
         };
         match (put, row.obstacle()) {
             (Put::NoRoom, _) => {
-                self.blocked.insert(file.path.clone(), (row, file));
+                let words = format!("`{}` waits until the disk has room", file.path.display());
+                // Report it once, not before every batch.
+                if self
+                    .blocked
+                    .insert(file.path.clone(), (row, file))
+                    .is_none()
+                {
+                    news.tell(core, words);
+                }
                 return Ok(false);
             }
             (Put::Blocked(error), Obstacle::Retry(words)) => {
@@ -268,26 +276,27 @@ impl Derived {
             core.wipe_credentials(&self.wipes, false)?;
             self.wipes.clear();
         }
-        // As soon as one has no room, the others have none either.
-        while let Some((from, to)) = self.moves.pop() {
-            let moved = retire::move_away(core.seams.disk.as_ref(), &from, &to)
-                .map_err(|source| HomeError::disk(&to, source))?;
-            if !moved {
-                self.moves.push((from, to));
-                return Ok(());
+        // Instructions for venues come first. As soon as one file of a kind has no room, the others
+        // have none either.
+        for (row, file) in self.blocked.clone().into_values() {
+            if !self.put_file(core, news, row, file, true)? {
+                break;
             }
         }
         while let Some((path, bytes)) = self.answers.pop_first() {
             let put = core.try_derived(&path, &bytes, Mode::Shared, true)?;
             if matches!(put, Put::NoRoom) {
                 self.answers.insert(path, bytes);
-                return Ok(());
+                break;
             }
             news.tell_put(core, &path, &put);
         }
-        for (row, file) in self.blocked.clone().into_values() {
-            if !self.put_file(core, news, row, file, true)? {
-                return Ok(());
+        while let Some((from, to)) = self.moves.pop() {
+            let moved = retire::move_away(core.seams.disk.as_ref(), &from, &to)
+                .map_err(|source| HomeError::disk(&to, source))?;
+            if !moved {
+                self.moves.push((from, to));
+                break;
             }
         }
         Ok(())

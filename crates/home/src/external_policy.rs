@@ -535,10 +535,16 @@ impl Home {
                 cage: None,
             };
         }
-        let hear = |answer: &CommandAnswer| {
-            elsewhere::hear_policy(&self.core.rulebook, domain, &policy, answer, now)
+        let hear = |rules: &Rulebook, answer: &CommandAnswer| {
+            let hear = |answer: &CommandAnswer| {
+                elsewhere::hear_policy(rules, domain, &policy, answer, now)
+            };
+            fitting(hear, answer)
         };
-        let heard = fitting(hear, &answer)?;
+        let mut heard = hear(&self.core.rulebook, &answer)?;
+        if !self.core.put_blobs_if_room(pending, &heard.blobs)? {
+            heard = hear(&self.core.rulebook, &without_room())?;
+        }
         external.release(domain);
         self.push_heard(pending, heard)
     }
@@ -562,16 +568,27 @@ impl Home {
         let Some(Ask::Lineage(ask)) = request.ask.take() else {
             return Ok(());
         };
-        let (heard, reported) = elsewhere::hear_lineage(&self.core.rulebook, &ask, &answer, now);
+        let rules = &self.core.rulebook;
+        let (mut heard, mut reported) = elsewhere::hear_lineage(rules, &ask, &answer, now);
+        if !self.core.put_blobs_if_room(pending, &heard.blobs)? {
+            let rules = &self.core.rulebook;
+            (heard, reported) = elsewhere::hear_lineage(rules, &ask, &without_room(), now);
+        }
         request.waited.reported = Some(reported);
         self.push_heard(pending, heard)
     }
 
     fn push_heard(&mut self, pending: &mut Pending, heard: Heard) -> Result<(), HomeError> {
-        for (digest, bytes) in &heard.blobs {
-            self.core.put_blob(pending, digest, bytes)?;
-        }
         self.push_event(pending, Record::AdmissionInput(Box::new(heard.input)))
+    }
+}
+
+/// What is recorded of a command whose output has no room on the disk.
+fn without_room() -> CommandAnswer {
+    CommandAnswer {
+        note: "the disk had no room for its output".to_owned(),
+        output: None,
+        cage: None,
     }
 }
 

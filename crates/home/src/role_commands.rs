@@ -211,6 +211,12 @@ impl Outside {
     }
 
     /// Takes the answers of role commands.
+    pub(super) fn give_back_role_answers(&mut self, answers: impl Iterator<Item = RoleAnswer>) {
+        if let Some(commands) = &mut self.role_commands {
+            commands.answers.extend(answers);
+        }
+    }
+
     pub(super) fn take_role_answers(&mut self) -> Vec<RoleAnswer> {
         self.role_commands
             .as_mut()

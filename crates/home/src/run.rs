@@ -12,10 +12,11 @@ use super::open::Home;
 use super::sandbox::programs;
 use crate::index::Store;
 use spoolgate_gate::exempt::Standing;
-use spoolgate_gate::prepare::{Authentic, Delivery, prepare};
+use spoolgate_gate::prepare::{Authentic, Delivery, Prepared, prepare};
 use spoolgate_gate::record::{Event, EventKind, Record};
 use spoolgate_gate::safer::Waiting;
 use spoolgate_gate::state::State;
+use spoolgate_gate::storage::Level;
 use spoolgate_host::command;
 use spoolgate_host::keyring::CachedKeyring;
 use spoolgate_host::spool::claim::{self, Claimed, Looked};
@@ -56,16 +57,25 @@ struct GateJudge<'a> {
     keyring: &'a CachedKeyring,
     store: &'a Store,
     now: Time,
-    is_disk_full: bool,
+    level: Level,
 }
 
 impl Judge for GateJudge<'_> {
-    fn is_disk_full(&self) -> bool {
-        self.is_disk_full
+    fn judges_all(&self) -> bool {
+        !self.level.is_normal()
     }
 
     fn standing(&self, delivery: Delivery) -> Standing {
-        let request = prepare(delivery, self.state, self.keyring, self.now);
+        self.of(&prepare(delivery, self.state, self.keyring, self.now))
+    }
+
+    fn passes_now(&self, waiting: &Waiting) -> bool {
+        waiting.passes(self.state, self.rules)
+    }
+}
+
+impl GateJudge<'_> {
+    fn of(&self, request: &Prepared) -> Standing {
         if let Ok(Authentic { envelope, .. }) = &request.request {
             // A resent request only gets its answer again, which can wait; otherwise one good
             // request could be resent past the quota for ever. If the index cannot be read, the
@@ -77,15 +87,17 @@ impl Judge for GateJudge<'_> {
                 return Standing::Waits(None);
             }
         }
-        Standing::of(&request, self.state, self.rules, self.is_disk_full)
-    }
-
-    fn passes_now(&self, waiting: &Waiting) -> bool {
-        waiting.passes(self.state, self.rules)
+        Standing::of(request, self.state, self.rules, self.level, self.now)
     }
 }
 
 impl Core {
+    /// Whether a claimed request must wait until the disk has room again, as an earlier one of its
+    /// batch may have made it.
+    pub(super) fn waits_for_room(&self, request: &Prepared) -> bool {
+        !self.storage.level().is_normal() && self.judge().of(request) != Standing::Passes
+    }
+
     fn judge(&self) -> GateJudge<'_> {
         GateJudge {
             state: &self.state,
@@ -93,7 +105,7 @@ impl Core {
             keyring: &self.keyring,
             store: &self.store,
             now: self.ledger_now(),
-            is_disk_full: self.storage.is_full(),
+            level: self.storage.level(),
         }
     }
 
@@ -115,18 +127,19 @@ impl Core {
 }
 
 impl Home {
-    /// Returns the frames that the gate decides now. On a full disk it refuses the others at once,
-    /// without a line: a frame has no file that could wait. A request that has its answer already
+    /// Returns the frames that the gate decides now. With little room on its disk, or none, it refuses
+    /// the others at once, without a line: a frame has no file that could wait. A request that has its answer already
     /// gets it again.
     fn served_frames(&mut self, mut frames: Vec<Claimed>) -> Vec<Claimed> {
         let Home { core, intake, .. } = self;
         let judge = core.judge();
-        if judge.is_disk_full {
+        if judge.judges_all() {
             frames.retain(|frame| {
                 let passes = judge.standing(frame.delivery.clone()) == Standing::Passes;
                 if !passes {
                     let stored = core.stored_answer(&frame.delivery, judge.now);
-                    intake.answer_without_line(frame, stored, judge.now);
+                    let content = frame.delivery.content.as_deref().ok();
+                    intake.answer_without_line(&frame.claim, content, stored, judge.now);
                 }
                 passes
             });

@@ -265,24 +265,24 @@ impl Intake {
         }
     }
 
-    /// Answers a frame without a line, for which a full disk has no room: with the answer that the
+    /// Answers a frame without a line, for which the disk has no room: with the answer that the
     /// request got before, or with a refusal.
     pub(super) fn answer_without_line(
         &mut self,
-        frame: &Claimed,
+        claim: &ClaimName,
+        content: Option<&[u8]>,
         stored: Option<Answer>,
         now: Time,
     ) {
-        let (Some(door), Some(client)) = (&mut self.door, client_of(&frame.claim)) else {
+        let (Some(door), Some(client)) = (&mut self.door, client_of(claim)) else {
             return;
         };
-        if let Origin::Socket(user) = &frame.claim.origin
+        if let Origin::Socket(user) = &claim.origin
             && let Some(talk) = door.talks.get_mut(user)
         {
-            talk.claimed.remove(&frame.claim.file);
+            talk.claimed.remove(&claim.file);
         }
-        let id = frame.delivery.content.as_ref().ok();
-        let id = id.and_then(|bytes| claimed_id(bytes)).unwrap_or(UNKNOWN_ID);
+        let id = content.and_then(claimed_id).unwrap_or(UNKNOWN_ID);
         let answer = stored.unwrap_or_else(|| storage::without_line(id, now));
         door.send(client, &answer);
     }

@@ -51,7 +51,8 @@ impl StorageWatch {
         !self.is_full() && std::mem::take(&mut self.is_used)
     }
 
-    fn level(&self) -> Level {
+    /// How much the gate serves.
+    pub(super) fn level(&self) -> Level {
         match (self.is_full(), self.scarce) {
             (true, _) => Level::Reserve,
             (false, Some(_)) => Level::Low,

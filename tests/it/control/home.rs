@@ -7,6 +7,7 @@ use crate::kit::place::drain;
 use serde_json::{Value, json};
 use spoolgate_gate::exempt::Standing;
 use spoolgate_gate::prepare::{Keyring, Origin};
+use spoolgate_gate::storage::Level;
 use spoolgate_gate::{Delivery, Record, prepare};
 use spoolgate_home::Home;
 use spoolgate_home::batch::Outcome;
@@ -17,6 +18,7 @@ use spoolgate_wire::code::Code;
 use spoolgate_wire::envelope::Envelope;
 use spoolgate_wire::ids::Leg;
 use spoolgate_wire::signing::{SignKey, VerifyKey};
+use spoolgate_wire::time::Time;
 
 impl Keyring for Desk {
     fn verify_key(&self, id: &str) -> Option<VerifyKey> {
@@ -329,7 +331,13 @@ fn only_requests_that_make_things_safer_pass_a_quota() {
             content: Ok(content),
         };
         let prepared = prepare(&delivery, home.state(), &desk, now);
-        Standing::of(&prepared, home.state(), home.rulebook(), false) == Standing::Passes
+        Standing::of(
+            &prepared,
+            home.state(),
+            home.rulebook(),
+            Level::Normal,
+            Time::EPOCH,
+        ) == Standing::Passes
     };
     let mode = |mode: &str| decision("d", json!({"action": "set_risk_mode", "risk_mode": mode}));
     let cases = [

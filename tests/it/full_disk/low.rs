@@ -6,9 +6,12 @@ use std::sync::Arc;
 use crate::kit::desk::{Desk, order};
 use crate::kit::ledger_files::lines_of;
 use crate::kit::place::Place;
+use crate::kit::place::drain;
 use serde_json::{Value, json};
 use spoolgate_home::Home;
 use spoolgate_home::batch::Outcome;
+use spoolgate_host::spool::publish;
+use spoolgate_ledger::disk::{Disk as _, Mode};
 use spoolgate_replay::replay::{Options, replay};
 use spoolgate_wire::code::Code;
 use spoolgate_wire::ids::Leg;
@@ -97,7 +100,7 @@ fn what_makes_things_safer_is_served_and_the_rest_may_come_again() {
             Some(Code::StorageLow),
             "{action}: {outcome:?}"
         );
-        assert!(outcome.decision.changes.is_empty() && outcome.decision.rate.is_none());
+        assert!(outcome.decision.changes.is_empty());
         let answer = answer(&desk, id);
         assert_eq!(answer["status"], "rate_limited");
         assert_eq!(answer["data"], json!({"retryAfterMs": 10_000}));
@@ -128,4 +131,136 @@ fn what_makes_things_safer_is_served_and_the_rest_may_come_again() {
     let disk = Arc::clone(&desk.place.disk);
     let replayed = replay(disk, Path::new("audit"), &options, &mut |_| {}).unwrap();
     assert!(replayed.is_same(), "{replayed:?}");
+}
+
+fn is_waiting(desk: &Desk, id: &str) -> bool {
+    desk.place.disk.get(format!("spool/in/{id}.json")).is_some()
+}
+
+fn decisions(desk: &Desk) -> usize {
+    let log = desk.place.disk.get("audit/log-00000001.jsonl").unwrap();
+    let lines = lines_of(&log).into_iter();
+    lines
+        .map(|line| serde_json::from_slice::<Value>(&line).unwrap())
+        .filter(|line| line["kind"] == "decision")
+        .count()
+}
+
+/// A refusal that needs a blob, which has no room: the request waits, the gate goes on, and what
+/// cannot wait is served in the same round.
+#[test]
+fn a_request_whose_payload_has_no_room_waits_and_ends_no_gate() {
+    let (desk, mut home, ..) = desk();
+    desk.place.disk.leave(Some(FLOOR / 2));
+    drain(&mut home).unwrap();
+    // The files stood in the spool when the disk filled up.
+    desk.ask("trend-bot", "bad", "email.send", r#"{"b":"x"}"#);
+    desk.ask("trend-bot", "halt", "halt.set", r#"{"reason":"drill"}"#);
+    desk.place.disk.leave(Some(0));
+    let outcomes = drain(&mut home).unwrap();
+    let ids: Vec<_> = outcomes
+        .iter()
+        .map(|it| (it.answer.request_id.as_str(), code(it)))
+        .collect();
+    assert_eq!(ids, [("halt", None)]);
+    assert!(is_waiting(&desk, "bad"));
+    // A gate that starts on the full disk leaves it too.
+    drop(home);
+    let mut home = desk.place.open().unwrap();
+    assert!(drain(&mut home).unwrap().is_empty());
+    assert!(is_waiting(&desk, "bad"));
+    desk.place.disk.leave(None);
+    desk.place.pass_s(120);
+    home.write_news().unwrap();
+    let outcomes = drain(&mut home).unwrap();
+    assert_eq!(outcomes.len(), 1, "{outcomes:?}");
+    assert_eq!(code(&outcomes[0]), Some(Code::MalformedPayload));
+}
+
+#[test]
+fn a_halt_that_is_in_force_takes_no_room_from_others() {
+    for free in [FLOOR / 2, 0] {
+        let (desk, mut home, ..) = desk();
+        let before = decisions(&desk);
+        for n in 0..5 {
+            let halt = r#"{"reason":"again"}"#;
+            desk.ask("trend-bot", &format!("own-{n}"), "halt.set", halt);
+            // Another scope is another halt, and a person is always heard.
+            desk.ask("research-bot", &format!("other-{n}"), "halt.set", halt);
+        }
+        desk.place
+            .ask_as_owner("all", "halt.set", r#"{"reason":"all"}"#);
+        desk.place.disk.leave(Some(free));
+        home.write_news().unwrap();
+        drain(&mut home).unwrap();
+        assert_eq!(
+            decisions(&desk),
+            before + 3,
+            "{free} free: the first of each"
+        );
+        assert_eq!(home.state().halts.principals.len(), 2);
+        assert!(home.state().halts.all.is_some());
+    }
+}
+
+#[test]
+fn refusals_with_little_room_are_bounded() {
+    let desk = Desk::with_limits(&format!("{LIMITS}\nmax_messages_per_minute: 4"));
+    let mut home = desk.open();
+    desk.place.pass_s(120);
+    home.write_news().unwrap();
+    desk.place.disk.leave(Some(FLOOR / 2));
+    home.write_news().unwrap();
+    let before = decisions(&desk);
+    let entry = order("trend", "buy", "0.002", Some("6700"), "btc-dip-long");
+    for n in 0..10 {
+        desk.ask("trend-bot", &format!("entry-{n}"), "order.submit", &entry);
+        desk.place
+            .disk
+            .put(format!("spool/in/junk-{n}.json"), b"{\"no\": \"request\"}");
+    }
+    let outcomes = drain(&mut home).unwrap();
+    let low = outcomes
+        .iter()
+        .filter(|it| code(it) == Some(Code::StorageLow));
+    assert_eq!((low.count(), outcomes.len()), (4, 4));
+    assert_eq!(decisions(&desk), before + 4);
+    // Nothing keeps the agent from what makes things safer.
+    let halt = desk.one(
+        &mut home,
+        "trend-bot",
+        "halt",
+        "halt.set",
+        r#"{"reason":"drill"}"#,
+    );
+    assert_eq!(code(&halt), None);
+    desk.place.disk.leave(None);
+    desk.place.pass_s(120);
+    home.write_news().unwrap();
+    assert_eq!(
+        drain(&mut home).unwrap().len(),
+        16,
+        "the rest, once there is room"
+    );
+}
+
+/// A flood of answers leaves half of the kept files to instructions for venues.
+#[test]
+fn answers_leave_room_for_instructions() {
+    let desk = Desk::with_limits(LIMITS);
+    let disk = desk.place.disk.as_ref();
+    publish::fill_reserve(disk);
+    desk.place.disk.leave(Some(0));
+    let put = |path: String| {
+        let put = publish::publish(disk, Path::new(&path), b"{}\n", Mode::Shared).unwrap();
+        matches!(put, publish::Published::Done)
+    };
+    let answered = (0..200)
+        .filter(|n| put(format!("spool/out/a{n}.json")))
+        .count();
+    assert_eq!(answered, 128);
+    disk.create_dir(Path::new("spool/outbox/exchange"), Mode::Shared)
+        .unwrap();
+    let told = (0..200).filter(|n| put(format!("spool/outbox/exchange/o-{n}.1.json")));
+    assert_eq!(told.count(), 128);
 }

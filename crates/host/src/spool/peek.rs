@@ -24,8 +24,8 @@ const REMEMBERED_MS: u64 = 60_000;
 
 /// Decides whether a request passes regardless of the quota.
 pub trait Judge {
-    /// Whether files within the quota must pass too, because the disk is full.
-    fn is_disk_full(&self) -> bool {
+    /// Whether files within the quota must pass too, because the disk has little room or none.
+    fn judges_all(&self) -> bool {
         false
     }
     /// Judges a file as it would be claimed.

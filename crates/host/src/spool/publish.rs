@@ -36,6 +36,11 @@ pub enum Published {
 pub const RESERVE_DIR: &str = "spool/out/.reserve";
 /// How many there are.
 const RESERVE_FILES: u32 = 256;
+/// How many of them answers leave to instructions for bridges: a flood of answers must not keep an
+/// exit from its venue.
+const FOR_INSTRUCTIONS: usize = 128;
+/// The folder of these instructions.
+const OUTBOX_DIR: &str = "spool/outbox";
 /// The room of each, bytes.
 const RESERVE_BYTES: usize = 4096;
 
@@ -66,7 +71,9 @@ fn publish_from_reserve(disk: &dyn Disk, path: &Path, bytes: &[u8], mode: Mode) 
             return Err(io::ErrorKind::StorageFull.into());
         }
         let folder = Path::new(RESERVE_DIR);
-        let entry = disk.read_dir(folder)?.next();
+        let is_instruction = path.starts_with(OUTBOX_DIR);
+        let left = if is_instruction { 0 } else { FOR_INSTRUCTIONS };
+        let entry = disk.read_dir(folder)?.nth(left);
         let taken = folder.join(entry.ok_or(io::ErrorKind::StorageFull)??.name);
         let hidden = disk::temporary(path).ok_or(io::ErrorKind::InvalidInput)?;
         disk.rename(&taken, &hidden)?;

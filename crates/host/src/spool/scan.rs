@@ -552,7 +552,7 @@ impl Round<'_> {
             turn.source.met.insert(key.2);
             return Ok(Step::Next);
         }
-        if self.judge.is_disk_full() || !turn.affords(bytes) {
+        if self.judge.judges_all() || !turn.affords(bytes) {
             return self.peek(turn, name, stat, bytes);
         }
         if !self.charge(turn.source, bytes) {
@@ -641,7 +641,7 @@ impl Round<'_> {
         let since_ms = source.remembered.since_ms(&version).unwrap_or(self.now_ms);
         if let Some(allowance) = allowance
             .as_deref_mut()
-            .filter(|_| !self.judge.is_disk_full())
+            .filter(|_| !self.judge.judges_all())
         {
             self.found
                 .news
