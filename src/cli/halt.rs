@@ -2,14 +2,16 @@
 
 use std::fs::{self, File};
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Result;
+use spoolgate_client as agent;
 use spoolgate_host::lock::LOCK_FILE;
 use spoolgate_host::rule_folder::HALT_FILE;
 use spoolgate_ledger::disk::is_full;
-use spoolgate_ledger::segment;
 use spoolgate_wire::action_name::ActionName;
-use spoolgate_wire::code::Exit;
+use spoolgate_wire::answer::{Answer, AnswerError};
+use spoolgate_wire::code::{Code, Exit};
 
 use super::handover::{self, Person};
 use super::look;
@@ -21,9 +23,9 @@ pub(super) enum Command {
     /// Halt the entries of all principals, or of one.
     #[command(
         after_help = "Examples:\n  spoolgate halt set --reason \"exchange trouble\"\n  spoolgate \
-            halt set --principal trend-bot --reason drill\n\nIf the request cannot be handed over (a \
-            full disk, a locked index, rule files that\ncannot be read, no key), the file rules/HALT \
-            is created instead, which halts the entries of all\nprincipals, and the exit code is 0."
+            halt set --principal trend-bot --reason drill\n\nIf the request does not halt, for whatever \
+            reason but a slip (a principal that does not\nexist), the file rules/HALT is created \
+            instead, which halts the entries of all principals, and\nthe exit code is 0."
     )]
     Set(SetArgs),
     /// Clear a halt, the latched drawdown, or the closure of a strategy or a symbol.
@@ -71,28 +73,74 @@ pub(super) struct ClearArgs {
     by: Person,
 }
 
-/// Halts entries by the file `rules/HALT`, after a request could not be handed over. That needs
-/// neither room for data, nor a key, nor a gate that answers. Where no file can be made any more, it
-/// is a second name of the lock, which is empty. `handed` is the outcome if this fails too.
+/// How long a halt waits for a running gate before it falls back to the file.
+const WAIT: Duration = Duration::from_secs(5);
+
+/// Halts entries by a request, or else by the file `rules/HALT`.
+fn set(home: &Path, args: &SetArgs, output: &Output) -> Result<Exit> {
+    let answer = match ask(home, args) {
+        Ok(Some(answer)) => answer,
+        Ok(None) => {
+            output.remark("the running gate did not answer in time");
+            return brake(home, Ok(Exit::WaitTimeout), output);
+        }
+        Err(error) => return brake(home, Err(error), output),
+    };
+    // A slip of the person is told; whatever else keeps the request from halting must not.
+    let is_slip =
+        |error: &AnswerError| matches!(error.code, Code::NotFound | Code::MalformedPayload);
+    if answer.error.as_ref().is_none_or(is_slip) {
+        return handover::report(Some(&answer), output, |answer| {
+            format!(
+                "entries are halted and working entries are pulled; exits are still allowed (ledger \
+                    line {})",
+                answer.audit_ref
+            )
+        });
+    }
+    if let Some(error) = &answer.error {
+        output.remark(&format!("{}: {}", error.code, error.message));
+    }
+    brake(home, Ok(answer.exit()), output)
+}
+
+/// Sends the request. `None` if a running gate did not answer in time.
+fn ask(home: &Path, args: &SetArgs) -> Result<Option<Answer>> {
+    let payload = match &args.principal {
+        Some(name) => serde_json::json!({"principal": name, "reason": args.reason}),
+        None => serde_json::json!({"reason": args.reason}),
+    };
+    let (person, action) = (&args.by.person, ActionName::HaltSet.as_str());
+    let key = handover::persons_key(home, person)?;
+    let envelope = agent::sign(&key, person, action, &payload.to_string(), None, None, None)?;
+    handover::answer_within(home, &envelope.to_json(), WAIT)
+}
+
+/// Halts entries by the file `rules/HALT`, after a request did not. That needs neither room for
+/// data, nor a key, nor a gate that answers. Where no file can be made any more, it is a second name
+/// of the lock, which is empty. `handed` is the outcome if this fails too.
 fn brake(home: &Path, handed: Result<Exit>, output: &Output) -> Result<Exit> {
     // In a folder that is not a home, a file would halt nobody.
-    if !segment::is_log(&home.join(segment::AUDIT_DIR)) {
+    let is_home = ["audit", "state", "spool"]
+        .iter()
+        .any(|name| home.join(name).is_dir());
+    let rules = home.join("rules");
+    if !is_home || !rules.is_dir() {
         return handed;
     }
-    let rules = home.join("rules");
-    let made = File::options()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(rules.join(HALT_FILE))
-        .map(drop)
-        .or_else(|error| {
-            if !is_full(&error) {
-                return Err(error);
+    let file = rules.join(HALT_FILE);
+    let made = match file.symlink_metadata() {
+        // Whatever it is, it halts.
+        Ok(_) => Ok(()),
+        Err(_) => File::create_new(&file).map(drop).or_else(|error| {
+            if is_full(&error) {
+                fs::hard_link(home.join(LOCK_FILE), &file)
+            } else {
+                Err(error)
             }
-            fs::hard_link(home.join(LOCK_FILE), rules.join(HALT_FILE))
-        })
-        .and_then(|()| File::open(&rules)?.sync_all());
+        }),
+    };
+    let made = made.and_then(|()| File::open(&rules)?.sync_all());
     if let Err(source) = made {
         output.remark(&format!(
             "`{}` could not be created either: {source}; stop the gate, which stops entries",
@@ -116,30 +164,7 @@ fn brake(home: &Path, handed: Result<Exit>, output: &Output) -> Result<Exit> {
 /// Runs a command.
 pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     match command {
-        Command::Set(args) => {
-            let payload = match &args.principal {
-                Some(name) => serde_json::json!({"principal": name, "reason": args.reason}),
-                None => serde_json::json!({"reason": args.reason}),
-            };
-            let handed = handover::administer(
-                home,
-                &args.by.person,
-                ActionName::HaltSet,
-                &payload,
-                output,
-                |answer| {
-                    format!(
-                        "entries are halted and working entries are pulled; exits are still allowed \
-                            (ledger line {})",
-                        answer.audit_ref
-                    )
-                },
-            );
-            match handed {
-                Ok(Exit::WaitTimeout) | Err(_) => brake(home, handed, output),
-                Ok(exit) => Ok(exit),
-            }
-        }
+        Command::Set(args) => set(home, args, output),
         Command::Clear(args) => {
             let (scope, what) = match (&args.principal, &args.strategy, &args.symbol, args.drawdown)
             {

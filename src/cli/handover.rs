@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, fchown};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -17,6 +17,7 @@ use spoolgate_client as agent;
 use spoolgate_home::read::{self, real_seams};
 use spoolgate_home::{Home, HomeError, layout, suspect};
 use spoolgate_host::keyring::SqliteKeyring;
+use spoolgate_host::lock::owner_beside_root;
 use spoolgate_ledger::segment;
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::answer::Answer;
@@ -55,6 +56,11 @@ pub(super) enum Handed {
 /// Returns [`HomeError`] if the home cannot decide. The request is then withdrawn if no gate has
 /// claimed it; a claimed request is decided at the next start.
 pub(super) fn decide(home: &Path, request: &[u8]) -> Result<Handed> {
+    decide_within(home, request, WAIT)
+}
+
+/// Like [`decide`], but waits at most this long for a running gate.
+pub(super) fn decide_within(home: &Path, request: &[u8], wait: Duration) -> Result<Handed> {
     let folder = home.join("spool/local/in");
     if !folder.is_dir() && segment::is_log(&home.join(segment::AUDIT_DIR)) {
         // A home from a copy or an archive may lack its empty folders: make them again.
@@ -75,6 +81,11 @@ pub(super) fn decide(home: &Path, request: &[u8]) -> Result<Handed> {
         })?;
     let pending = folder.join(&name);
     file.write_all(request)
+        .and_then(|()| match owner_beside_root(&folder)? {
+            // The gate of another user must be able to read what root hands over.
+            Some(owner) => fchown(&file, Some(owner), None),
+            None => Ok(()),
+        })
         .and_then(|()| fs::rename(&hidden, &pending))
         .map_err(|source| {
             // Part of a request is useless.
@@ -82,7 +93,7 @@ pub(super) fn decide(home: &Path, request: &[u8]) -> Result<Handed> {
             HomeError::disk(&pending, source)
         })?;
     let answer = home.join("spool/local/out").join(&name);
-    let deadline = Instant::now() + WAIT;
+    let deadline = Instant::now() + wait;
     // Outgoing actions may take this process longer than `WAIT`, so look for the answer once more
     // after the deadline.
     loop {
@@ -286,7 +297,13 @@ pub(super) fn ask_with(
     id: Option<&str>,
 ) -> Result<Option<Answer>> {
     let envelope = agent::sign(key, source, action.as_str(), payload, None, id, None)?;
-    match decide(home, envelope.to_json().as_bytes())? {
+    answer_within(home, &envelope.to_json(), WAIT)
+}
+
+/// Hands a signed request over and returns its answer. `None` if a running gate did not answer in
+/// time.
+pub(super) fn answer_within(home: &Path, request: &str, wait: Duration) -> Result<Option<Answer>> {
+    match decide_within(home, request.as_bytes(), wait)? {
         Handed::Answered(bytes) => Ok(Some(
             serde_json::from_slice(&bytes).context("the gate's answer")?,
         )),

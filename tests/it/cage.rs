@@ -127,6 +127,55 @@ fn ways_out(cell: &Cell, gate: u32, port: u16) -> Vec<(&'static str, String)> {
             "lower the gate's limits",
             format!("resource.prlimit({gate}, resource.RLIMIT_FSIZE, (0, 0))"),
         ),
+        (
+            "a program that runs as the gate's user for all",
+            format!(
+                "os.fchmod(os.open({}, os.O_RDWR | os.O_CREAT), 0o4755)",
+                at("work/new")
+            ),
+        ),
+        (
+            "the same when it is made",
+            format!(
+                "os.open({}, os.O_RDWR | os.O_CREAT, 0o4755)",
+                at("work/newer")
+            ),
+        ),
+        (
+            "the same for the group",
+            format!(
+                "os.open({}, os.O_RDWR | os.O_CREAT, 0o2755)",
+                at("work/newest")
+            ),
+        ),
+        (
+            "the same without a name",
+            format!("os.open({}, os.O_RDWR | os.O_TMPFILE, 0o4755)", at("work")),
+        ),
+        (
+            "the same as a node",
+            format!("os.mknod({}, 0o104755)", at("work/node")),
+        ),
+        (
+            "the same with its mode in memory",
+            format!(
+                "check(libc.syscall(437, -100, {}.encode(), ctypes.byref((ctypes.c_ulonglong * 3)(\
+                    os.O_RDWR | os.O_CREAT, 0o4755, 0)), 24))",
+                at("work/newest-of-all")
+            ),
+        ),
+        (
+            "keep others waiting who open a file",
+            format!(
+                "fcntl.fcntl(os.open({}, os.O_RDWR), fcntl.F_SETLEASE, fcntl.F_WRLCK)",
+                at("work/data")
+            ),
+        ),
+        ("outlive the gate", "check(libc.prctl(1, 0))".into()),
+        (
+            "outlive the gate by another signal",
+            "check(libc.prctl(1, 28))".into(),
+        ),
         ("signal the gate", format!("os.kill({gate}, 0)")),
         (
             "slow the gate down",
@@ -236,7 +285,8 @@ fn every_way_out_is_closed() {
     let port = server.local_addr().unwrap().port();
     let ways = ways_out(&cell, std::process::id(), port);
     let script = |is_tried: &dyn Fn(&str) -> bool| {
-        let mut script = "import ctypes, os, socket, resource, signal\n\
+        let mut script = "import ctypes, fcntl, os, socket, resource, signal\n\
+            libc = ctypes.CDLL(None, use_errno=True)\n\
             def check(result):\n    if result < 0: raise OSError(ctypes.get_errno())\n\
             signal.signal(25, signal.SIG_IGN)\n"
             .to_owned();
@@ -267,6 +317,11 @@ fn every_way_out_is_closed() {
         "a Unix socket by path",
         "open the keyring to others",
         "signal the gate",
+        "a program that runs as the gate's user for all",
+        "the same when it is made",
+        "the same with its mode in memory",
+        "keep others waiting who open a file",
+        "outlive the gate by another signal",
     ];
     let script = script(&|what| harmless.contains(&what));
     let free = cell.python(&script, write, &Bounds::at(CageLevel::Off));

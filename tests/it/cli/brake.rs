@@ -1,14 +1,18 @@
 //! `halt set` closes entries even if nothing else works: it falls back to the file `rules/HALT`.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::kit::prepared::copy;
-use crate::kit::users::{Mount, missing};
-use crate::kit::{PROGRAM, Scratch, show, spoolgate, succeed};
+use crate::kit::process::{Running, find};
+use crate::kit::users::{Group, Mount, missing, said_by_watchers, settle, watch};
+use crate::kit::{PROGRAM, Scratch, command, show, spoolgate, succeed};
+use rustix::process::Signal;
 
 const SET: [&str; 4] = ["halt", "set", "--reason", "drill"];
 
@@ -128,4 +132,121 @@ fn a_disk_without_inodes_takes_a_second_name() {
         serde_json::from_str(&succeed(&home, &["--format", "json", "status"])).unwrap();
     let is_halted = told["halts"]["file"] == true || told["halts"]["all"].is_object();
     assert!(is_halted, "{has_file}: {told}");
+}
+
+/// What is at `rules/HALT` already halts, whatever it is.
+#[test]
+fn where_the_file_is_something_else() {
+    for make in [
+        "mkdir rules/HALT",
+        "mkfifo rules/HALT",
+        "ln -s nowhere rules/HALT",
+    ] {
+        let scratch = Scratch::new();
+        let home = scratch.home();
+        let mut sh = Command::new("sh");
+        let made = sh.args(["-c", make]).current_dir(&home).status().unwrap();
+        assert!(made.success());
+        fs::remove_dir_all(home.join("spool/local/in")).unwrap();
+        fs::write(home.join("spool/local/in"), "").unwrap();
+        let done = spoolgate(&home, &SET);
+        assert_eq!(done.status.code(), Some(0), "{make}: {}", show(&done));
+    }
+}
+
+/// A refusal does not halt either, so the file does; but a slip is told.
+#[test]
+fn a_request_that_is_refused() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let done = spoolgate(&home, &[&SET[..], &["--principal", "nobody"]].concat());
+    assert_eq!(done.status.code(), Some(1), "{}", show(&done));
+    assert!(!home.join("rules/HALT").exists());
+    let path = home.join("rules/principals.yaml");
+    let rules = fs::read_to_string(&path).unwrap();
+    fs::write(&path, rules.replace("owner", "boss")).unwrap();
+    succeed(&home, &["run", "--until-idle"]);
+    let done = spoolgate(&home, &SET);
+    assert_eq!(done.status.code(), Some(0), "{}", show(&done));
+    is_halted(&home);
+}
+
+/// A gate that is stopped keeps nobody waiting for long.
+#[test]
+fn beside_a_gate_that_does_not_answer() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let mut watcher = command(&home, &["watch"]);
+    let said = fs::File::create(home.join("said")).unwrap();
+    watcher.stdout(Stdio::null()).stderr(said);
+    let gate = Running::start(watcher);
+    find("the gate watches", || {
+        let said = fs::read_to_string(home.join("said")).unwrap();
+        said.contains("watching").then_some(())
+    });
+    gate.signal(Signal::STOP);
+    let begun = Instant::now();
+    let done = spoolgate(&home, &SET);
+    assert_eq!(done.status.code(), Some(0), "{}", show(&done));
+    assert!(
+        begun.elapsed() < Duration::from_secs(40),
+        "{:?}",
+        begun.elapsed()
+    );
+    is_halted(&home);
+    gate.signal(Signal::CONT);
+}
+
+/// Root halts a gate of another user, and leaves nothing behind that the gate cannot read.
+#[test]
+fn by_root_beside_the_gate_of_another_user() {
+    if let Some(what) = missing() {
+        eprintln!("skipped: {what}");
+        return;
+    }
+    let scratch = Scratch::new();
+    succeed(&scratch.home(), &["run", "--until-idle"]);
+    let place = crate::kit::folder();
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let home = place.path().join("disk/home");
+    fs::create_dir(home.parent().unwrap()).unwrap();
+    settle(&scratch.home(), &home);
+    let root = |mask: &str, args: &[&str]| {
+        let script = format!("umask {mask}; exec \"$0\" --home \"$@\"");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script, PROGRAM]).arg(&home).args(args);
+        command.output().unwrap()
+    };
+    let owned_by_root = || {
+        let mut find = Command::new("find");
+        let found = find.arg(&home).args(["-uid", "0"]).output().unwrap();
+        String::from_utf8(found.stdout).unwrap()
+    };
+    // Without a gate: no command of root writes to the home, and the file halts.
+    for mask in ["022", "027", "077"] {
+        let done = root(mask, &["account", "deposit", "5", "--reason", "more"]);
+        assert_eq!(done.status.code(), Some(6), "{}", show(&done));
+        assert!(show(&done).contains("belongs to user"), "{}", show(&done));
+        assert_eq!(owned_by_root(), "");
+        let done = root(mask, &SET);
+        assert_eq!(done.status.code(), Some(0), "{}", show(&done));
+        assert_eq!(
+            owned_by_root().trim(),
+            home.join("rules/HALT").to_str().unwrap()
+        );
+        fs::remove_file(home.join("rules/HALT")).unwrap();
+    }
+    // With one: the request is handed over.
+    let gate = Group::start(watch(&home));
+    find("the gate watches", || {
+        let said = fs::read_to_string(said_by_watchers(&home)).unwrap_or_default();
+        said.contains("watching").then_some(())
+    });
+    for mask in ["022", "027", "077"] {
+        let done = root(mask, &SET);
+        assert_eq!(done.status.code(), Some(0), "{}", show(&done));
+        assert!(show(&done).contains("ledger line"), "{}", show(&done));
+        assert_eq!(owned_by_root(), "");
+    }
+    drop(gate);
 }

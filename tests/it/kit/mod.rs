@@ -28,6 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -73,10 +74,14 @@ pub(crate) fn spoolgate(home: &Path, args: &[&str]) -> Output {
     command(home, args).output().unwrap()
 }
 
-/// Returns the command that runs the program over a home.
+/// Returns the command that runs the program over a home, as the user to whom the home belongs.
 pub(crate) fn command(home: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
     command.arg("--home").arg(home).args(args);
+    let state = home.join("state");
+    if let Ok(Some(owner)) = spoolgate_host::lock::owner_beside_root(&state) {
+        command.uid(owner).gid(owner);
+    }
     command
 }
 

@@ -14,6 +14,12 @@ const FCHMODAT2: i64 = 452;
 const SETXATTRAT: i64 = 463;
 const REMOVEXATTRAT: i64 = 466;
 const FILE_SETATTR: i64 = 469;
+/// Its flags and mode are in memory, where no filter looks.
+const OPENAT2: u32 = 437;
+/// Bits of a mode with which a file runs as its owner or group, whoever starts it.
+const RUNS_AS_ANOTHER: [u64; 2] = [0o4000, 0o2000];
+/// Flags of `open` with which it has a mode.
+const MAKES_A_FILE: [u64; 2] = [0o100, 0o20_000_000];
 /// First number of the calls of x32, a second set of calls of x86-64.
 const X32: u32 = 0x4000_0000;
 /// Bits of the second argument of `socket` that are the type; the others are flags.
@@ -28,6 +34,9 @@ const TCP: u64 = 6;
 const UDP: u64 = 17;
 /// Sends data with the first packet of a connection, round the check of ports.
 const MSG_FASTOPEN: u64 = 0x2000_0000;
+const F_SETLEASE: u64 = 1024;
+const PR_SET_PDEATHSIG: u64 = 1;
+const SIGKILL: u64 = 9;
 /// `which` of one process.
 const PRIO_PROCESS: u64 = 0;
 const IOPRIO_WHO_PROCESS: u64 = 1;
@@ -98,6 +107,22 @@ fn refused_sockets(sockets: Sockets) -> Vec<Vec<Cond>> {
     refused
 }
 
+/// When a call with a mode is refused: it would make a file that runs as the gate's user for whoever
+/// starts it.
+fn refused_modes(mode: u8) -> Vec<Vec<Cond>> {
+    RUNS_AS_ANOTHER
+        .iter()
+        .map(|bit| vec![has(mode, *bit, *bit)])
+        .collect()
+}
+
+/// The same for calls that have a mode only with some of their flags.
+fn refused_modes_with(flags: u8, mode: u8) -> Vec<Vec<Cond>> {
+    let with =
+        |bit: u64| MAKES_A_FILE.map(|flag| vec![has(flags, flag, flag), has(mode, bit, bit)]);
+    RUNS_AS_ANOTHER.into_iter().flat_map(with).collect()
+}
+
 /// The calls that are refused, each with the cases in which it is; without a case, always.
 fn refused(sockets: Sockets) -> Vec<(i64, Vec<Vec<Cond>>)> {
     let always = [
@@ -153,6 +178,22 @@ fn refused(sockets: Sockets) -> Vec<(i64, Vec<Vec<Cond>>)> {
         (libc::SYS_sendmmsg, fast(3)),
         (libc::SYS_setpriority, one(PRIO_PROCESS)),
         (libc::SYS_ioprio_set, one(IOPRIO_WHO_PROCESS)),
+        (libc::SYS_fchmod, refused_modes(1)),
+        (libc::SYS_openat, refused_modes_with(2, 3)),
+        (libc::SYS_mknodat, refused_modes(2)),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_open, refused_modes_with(1, 2)),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_creat, refused_modes(1)),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_mknod, refused_modes(1)),
+        // A lease on a file keeps others waiting who open it.
+        (libc::SYS_fcntl, vec![vec![is(1, F_SETLEASE)]]),
+        // The program goes when the gate goes.
+        (
+            libc::SYS_prctl,
+            vec![vec![is(0, PR_SET_PDEATHSIG), is_not(1, SIGKILL)]],
+        ),
     ];
     all.extend(always.map(|call| (call, Vec::new())));
     all.extend(of_others.map(|call| (call, vec![vec![is_not(0, 0)]])));
@@ -173,6 +214,7 @@ fn program(sockets: Sockets) -> Result<BpfProgram, FilterError> {
     });
     let rules: BTreeMap<i64, Vec<SeccompRule>> = rules.collect::<Result<_, BackendError>>()?;
     let refusal = SeccompAction::Errno(libc::EPERM.unsigned_abs());
+    let unknown = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, refusal.clone(), arch)?;
     // The filter looks for numbers one by one. Calls of x32 have others, and are refused before it.
@@ -182,6 +224,9 @@ fn program(sockets: Sockets) -> Result<BpfProgram, FilterError> {
         // From `X32` on, refuse; else go on behind the next instruction.
         instruction(0x35, 0, 1, X32),
         instruction(0x06, 0, 0, refusal.into()),
+        // `openat2` does not exist here: programs then use `openat`.
+        instruction(0x15, 0, 1, OPENAT2),
+        instruction(0x06, 0, 0, unknown.into()),
     ];
     program.extend(BpfProgram::try_from(filter)?);
     Ok(program)
