@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use rust_decimal::RoundingStrategy;
 
-use super::book::{Book, Doubt, Last, Market, RecentEntry, Refuted, Traded, WINDOW};
+use super::book::{Book, Doubt, Held, Last, Market, RecentEntry, Refuted, Traded, WINDOW};
 use super::change::{Change, FundingCharge};
 use super::order::{AtVenue, Fill, HeldAt, Order, OrderRole, Position};
 use spoolgate_rules::safety::DUPLICATE_WINDOW_S_MAX;
@@ -151,6 +151,18 @@ impl Book {
                 trade(market, earlier, last.as_ref());
                 market.quote = quote.clone().or_else(|| market.quote.take());
                 market.reached = reached.or(market.reached);
+                market.held = None;
+            }
+            Change::RowHeld {
+                symbol,
+                row,
+                previous,
+            } => {
+                let (row, previous) = (*row, *previous);
+                self.markets.entry(symbol.clone()).or_default().held = Some(Held { row, previous });
+            }
+            Change::RowDropped { symbol } => {
+                self.markets.entry(symbol.clone()).or_default().held = None;
             }
             Change::RegimeGiven { symbol, given } => {
                 self.markets.entry(symbol.clone()).or_default().regime = Some(given.clone());

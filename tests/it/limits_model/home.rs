@@ -56,7 +56,7 @@ pub(super) const LISTED: [Listed; 3] = [
         price: 10_000,
         rule: "multiplier: 10, quotes_from: quotes, fills_from: bars, half_spread: 0.0003, \
             slippage: 0.0005,
-          maker_fee: 0, taker_fee: 0.0017, volume_share: 0.4, bar_s: 60",
+          maker_fee: 0, taker_fee: 0.0017, volume_share: 0.4, bar_s: 60, max_gap: 0.014",
     },
 ];
 
