@@ -375,9 +375,7 @@ fn naive(bars: &[[Decimal; 4]], times: &[i64], blocked: &Blocked, hold_ms: i64) 
     let due = times[first] + 60_000 + hold_ms;
     for n in first..bars.len() {
         let [open, high, low, _] = bars[n];
-        let (price, rate) = if n > first && times[n] >= due {
-            (at_market(open), d("0.002"))
-        } else if open <= stop {
+        let (price, rate) = if (n > first && times[n] >= due) || open <= stop {
             (at_market(open), d("0.002"))
         } else if low <= stop {
             (down(stop * d("0.9995")), d("0.002"))
