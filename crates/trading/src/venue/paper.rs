@@ -24,6 +24,7 @@ use super::levels::Levels;
 use super::quoting::{Answer, Offer, Tape, answer};
 use super::room::Room;
 use super::steps::{Step, Steps};
+use super::watching::is_short;
 use crate::book::{Baseline, Book};
 use crate::cancel;
 use crate::change::Change;
@@ -250,13 +251,22 @@ impl Run<'_> {
             let symbol = self.instrument.symbol.clone();
             self.emit(Change::RowDropped { symbol })?;
         }
-        if self.hold(&read)? {
-            return Ok(());
+        match self.gap(&read) {
+            Some(gap) if is_short(row) => self.hold(*row, gap.previous),
+            Some(_) => self.use_row(&read),
+            None => self.use_plausible(&read),
         }
-        self.use_row(&read)
     }
 
+    /// Uses a row that is believed; a gap before it halts the symbol, and exits and stops continue.
     fn use_row(&mut self, read: &Read<'_>) -> Result<(), VenueError> {
+        if let Some(gap) = self.gap(read) {
+            self.halt(gap)?;
+        }
+        self.use_plausible(read)
+    }
+
+    fn use_plausible(&mut self, read: &Read<'_>) -> Result<(), VenueError> {
         let Read {
             row,
             tape,
@@ -265,7 +275,6 @@ impl Run<'_> {
             time,
         } = *read;
         self.row_time = time;
-        self.watch_gap(read)?;
         if self.instrument.fills_from == source {
             self.room = Room::of(row, self.instrument);
             self.opened.clear();

@@ -87,8 +87,8 @@ fn held(world: &World, symbol: &Symbol) -> Option<Row> {
         .map(|held| held.row)
 }
 
-/// A world at noon and a minute whose ETH has quotes for everything; `trend` holds 0.1 ETH bought at
-/// 200.2, with a stop at 197 and theses that end at 100 and at 90000.
+/// A world whose ETH has quotes for everything; `trend` holds 0.1 ETH bought at 200.2, with a stop
+/// at 197 and theses that end at 100 and at 90000. The newest quote is of noon and 61 seconds.
 fn holding_eth() -> World {
     let mut world = World::new();
     world.accepted(&market_order("trend", "ETH-USD", "buy", "0.1", "197", 0));

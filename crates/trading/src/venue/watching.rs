@@ -1,5 +1,5 @@
-//! What a row changes besides fills: the market, gaps, the peak and the drawdown; and which rows are
-//! held because they are not plausible.
+//! What a row changes besides fills: the market, gaps, the peak and the drawdown; and which rows
+//! are held because they are not plausible.
 
 use super::VenueError;
 use super::paper::{Read, Run};
@@ -12,6 +12,14 @@ use spoolgate_wire::time::Time;
 /// Bars of this length and more are never held, because stops would wait for as long.
 const HOUR_MS: i64 = 3_600_000;
 
+/// Whether a row may be held: a bar of less than an hour, or a quote.
+pub(super) fn is_short(row: &Row) -> bool {
+    match row {
+        Row::Bar { interval_ms, .. } => *interval_ms < HOUR_MS,
+        Row::Quote { .. } => true,
+    }
+}
+
 impl Run<'_> {
     /// Returns the row of the symbol that is held, if one is.
     pub(super) fn held(&self) -> Option<Held> {
@@ -19,25 +27,16 @@ impl Run<'_> {
         market.held.clone()
     }
 
-    /// Holds a row of less than an hour that opens further than `max_gap` from the last price.
-    /// Returns whether it is held.
-    pub(super) fn hold(&mut self, read: &Read<'_>) -> Result<bool, VenueError> {
-        let row = *read.row;
-        let is_short = match row {
-            Row::Bar { interval_ms, .. } => interval_ms < HOUR_MS,
-            Row::Quote { .. } => true,
-        };
-        let Some(gap) = self.gap(read).filter(|_| is_short) else {
-            return Ok(false);
-        };
+    /// Holds a row that is too far from this price.
+    pub(super) fn hold(&mut self, row: Row, previous: Amount) -> Result<(), VenueError> {
         let change = Change::RowHeld {
             symbol: self.instrument.symbol.clone(),
             row,
-            previous: gap.previous,
+            previous,
         };
         self.book.apply(&change)?;
         self.steps.push_in_order(change);
-        Ok(true)
+        Ok(())
     }
 
     /// Whether a row opens within `max_gap` of where the held row began and ended, or of both sides
@@ -65,29 +64,28 @@ impl Run<'_> {
         agrees && !opens.into_iter().all(|open| is_near(held.previous, open))
     }
 
-    /// Halts the symbol if the row, which is believed, opens further than `max_gap` from the price
-    /// before. Exits and stops continue.
-    pub(super) fn watch_gap(&mut self, read: &Read<'_>) -> Result<(), VenueError> {
+    /// Halts the symbol because of a gap. The first one is kept.
+    pub(super) fn halt(&mut self, gap: Gap) -> Result<(), VenueError> {
         let symbol = self.instrument.symbol.clone();
         if self.book.halted_symbols.contains_key(&symbol) {
             return Ok(());
         }
-        match self.gap(read) {
-            Some(gap) => self.emit(Change::SymbolHalted { symbol, gap }),
-            None => Ok(()),
-        }
+        self.emit(Change::SymbolHalted { symbol, gap })
     }
 
     /// Returns how far the row opens from the last price of its kind, if that is further than
     /// `max_gap`; for quotes, of the first side that is.
-    fn gap(&self, read: &Read<'_>) -> Option<Gap> {
+    pub(super) fn gap(&self, read: &Read<'_>) -> Option<Gap> {
         let market = self.book.markets.get(&self.instrument.symbol)?;
-        let pairs = match (read.row, &market.last, &market.quote) {
-            (Row::Bar { open, .. }, Some(last), _) => [(last.price, *open), (last.price, *open)],
-            (Row::Quote { bid, ask, .. }, _, Some(quote)) => [(quote.bid, *bid), (quote.ask, *ask)],
-            _ => return None,
+        let is_far = |(previous, open): &(Amount, Amount)| !self.is_near(*previous, *open);
+        let far = match (read.row, &market.last, &market.quote) {
+            (Row::Bar { open, .. }, Some(last), _) => Some((last.price, *open)).filter(is_far),
+            (Row::Quote { bid, ask, .. }, _, Some(quote)) => {
+                let sides = [(quote.bid, *bid), (quote.ask, *ask)];
+                sides.into_iter().find(is_far)
+            }
+            _ => None,
         };
-        let far = pairs.into_iter().find(|(was, is)| !self.is_near(*was, *is));
         far.map(|(previous, open)| Gap {
             previous,
             open,
