@@ -1,12 +1,13 @@
 //! Rows that open implausibly far from the last price: held, believed or dropped.
 
 use super::{Step, count_new};
+use crate::absent::close_at_market;
 use crate::book::{Book, Market};
 use crate::change::Change;
 use crate::market_row::Row;
 use crate::order::Order;
 use crate::testing::*;
-use spoolgate_rules::instruments::MarketSource;
+use spoolgate_rules::instruments::{MarketSource, Venue};
 use spoolgate_wire::ids::{OrderId, Symbol};
 use spoolgate_wire::time::Time;
 use std::collections::BTreeMap;
@@ -629,4 +630,41 @@ fn steps_with_many_held_rows_fit_their_lines() {
     let count = |what| seen.iter().filter(|seen| **seen == what).count();
     assert_eq!((count("held"), count("dropped")), (500, 499));
     assert_eq!(held(&world, &btc()), Some(rows[998]));
+}
+
+/// The dead man's exit is placed while a row is held, and leaves at the price of the row after it.
+#[test]
+fn the_exit_of_an_absent_agent_leaves_after_the_held_row() {
+    for (next, expect) in [("6800", "6789.8"), ("7400", "7388.9")] {
+        let mut world = World::holding("0.01");
+        world.flat("7500");
+        let position = world.book.positions.values().next().unwrap().clone();
+        let agent = world.source.clone();
+        let exit = close_at_market(&world.book, &position, &agent, 9, world.now);
+        world.apply(&[exit.unwrap()]);
+        let again = close_at_market(&world.book, &position, &agent, 10, world.now);
+        assert_eq!(again, None, "one exit is under way");
+        let told = fills(&world.flat(next));
+        assert!(
+            told[0].starts_with(&format!("o-9-flatten sell 0.01@{expect} ")),
+            "{told:?}"
+        );
+        assert!(world.book.positions.is_empty());
+    }
+}
+
+/// Rows of an instrument at a real venue fill nothing; they are held all the same, because they
+/// value its positions.
+#[test]
+fn rows_at_a_real_venue_are_held_too() {
+    let mut world = World::holding("0.01");
+    let instrument = world.rules.instruments.get_mut(&btc()).unwrap();
+    instrument.venue = Venue::Outbox;
+    instrument.bridge = Some(world.source.clone());
+    let before = unmoved(&world.book);
+    for (price, expect) in [("1", "held"), ("6800", "dropped"), ("13000", "held")] {
+        assert_eq!(told(&world.flat(price))[0], expect);
+        assert_eq!(unmoved(&world.book), before);
+    }
+    assert_eq!(told(&world.flat("13000")), ["halted", "moved"]);
 }
