@@ -4,11 +4,12 @@ use spoolgate_gate::approvals;
 use spoolgate_gate::prepare::escaped;
 use spoolgate_gate::proposals::Change as Step;
 use spoolgate_gate::record::{Decision, Status};
+use spoolgate_gate::storage::Level;
 use spoolgate_gate::{Change, Record, services};
 use spoolgate_ledger::rotation::Rotation;
 use spoolgate_outgoing as actions;
 use spoolgate_trading as trading;
-use spoolgate_trading::order::{OrderEnd, OrderRole, Verb};
+use spoolgate_trading::order::{OrderEnd, OrderRole, Verb, Why};
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::checks::CheckRow;
@@ -131,6 +132,26 @@ pub(super) fn answer(decision: &Decision) -> Option<String> {
         .map(|data| format!("answered {}", short(data.get(), PIECE_CHARS)))
 }
 
+/// Says which check pulled an entry, to continue a sentence about it.
+pub(super) fn because(why: Option<&Why>) -> String {
+    let Some(Why {
+        check,
+        value,
+        limit,
+    }) = why
+    else {
+        return String::new();
+    };
+    match (value, limit) {
+        (Some(value), Some(limit)) => format!(
+            " by `{check}`: {} is above the limit of {}",
+            shown(*value),
+            shown(*limit)
+        ),
+        _ => format!(" by `{check}`"),
+    }
+}
+
 /// Describes how an order ended, to continue a sentence about the order.
 pub(super) fn end(end: OrderEnd) -> &'static str {
     match end {
@@ -139,6 +160,7 @@ pub(super) fn end(end: OrderEnd) -> &'static str {
         OrderEnd::Retired => "was retired: nothing was left to reduce or protect",
         OrderEnd::Refused => "was refused by the venue",
         OrderEnd::Expired => "expired",
+        OrderEnd::Pulled => "was pulled",
     }
 }
 
@@ -201,6 +223,12 @@ pub(super) fn change(change: &Change) -> String {
         Change::KeyRevoked { key_id, at } => format!("key {key_id} was revoked at {at}"),
         Change::HaltFile { present: true } => "rules/HALT appeared: entries are halted".to_owned(),
         Change::HaltFile { present: false } => "rules/HALT was removed".to_owned(),
+        Change::StorageLevel { level } => match level {
+            Level::Normal => "every request is served again",
+            Level::Low => "only what makes things safer, and queries, are served",
+            Level::Reserve => "only exits, cancels, tightens and halts are served",
+        }
+        .to_owned(),
         Change::HaltSet { principal, halt } => {
             let whose = principal
                 .as_ref()
@@ -317,8 +345,11 @@ fn of_book(change: &trading::Change) -> String {
             format!("moved the stop {order_id} to {}", shown(*trigger))
         }
         trading::Change::OrderClosed {
-            order_id, end: how, ..
-        } => format!("{order_id} {}", end(*how)),
+            order_id,
+            end: how,
+            why,
+            ..
+        } => format!("{order_id} {}{}", end(*how), because(why.as_ref())),
         trading::Change::OrderRefused {
             order_id, reason, ..
         } => {
@@ -350,9 +381,10 @@ fn of_book(change: &trading::Change) -> String {
         trading::Change::DrawdownCleared { peak } => {
             format!("the drawdown counts from {}", shown(*peak))
         }
-        trading::Change::OrderEnding { order_id, .. } => {
-            format!("{order_id} is to end; its reservation stays until the venue confirms the end")
-        }
+        trading::Change::OrderEnding { order_id, why, .. } => format!(
+            "{order_id} is to end{}; its reservation stays until the venue confirms the end",
+            because(why.as_ref())
+        ),
         trading::Change::Instructed(told) => {
             let what = match told.instruction {
                 Verb::Place => "place",

@@ -129,7 +129,8 @@ pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exi
                 output,
                 |answer| {
                     format!(
-                        "entries are halted; exits are still allowed (ledger line {})",
+                        "entries are halted and working entries are pulled; exits are still allowed \
+                            (ledger line {})",
                         answer.audit_ref
                     )
                 },

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::builder::RangedU64ValueParser;
 use spoolgate_gate::EventKind;
 use spoolgate_gate::record::Status;
@@ -65,7 +65,7 @@ pub(super) fn stop_on_signals() -> Result<Arc<AtomicBool>> {
 /// Opens a home and reports what recovery found.
 pub(super) fn open(home: &Path, output: &Output) -> Result<Home> {
     // Before a secret is read: other programs of this user cannot look into this process then.
-    sandbox::close_memory()?;
+    sandbox::close_memory().context("`prctl`, which closes the memory of this process")?;
     let progress = Progress::count_bytes(output, "catching up with the ledger");
     let mut open = Home::open_telling(home, real_seams(home)?, &mut |done| progress.at(done))?;
     drop(progress);

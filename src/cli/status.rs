@@ -11,7 +11,7 @@ use spoolgate_home::read::real_seams;
 use spoolgate_home::status::{Holder, holder};
 use spoolgate_ledger::disk::Space;
 use spoolgate_ledger::segment;
-use spoolgate_rules::safety as limits;
+use spoolgate_rules::safety::StorageLimits;
 use spoolgate_wire::code::Exit;
 
 use super::look;
@@ -63,7 +63,10 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     }
     let (view, _) = look::view(home)?;
     let storage = seams.disk.space(Path::new(segment::AUDIT_DIR)).ok();
-    let storage = storage.map(|space| Storage::of(space, &view.rulebook.safety.storage));
+    let storage = storage.map(|space| {
+        let was_low = !view.state.storage.is_normal();
+        StorageStatus::of(space, &view.rulebook.safety.storage, was_low)
+    });
     if output.is_json() {
         output.json(&json!({
             "gate": gate_as_json(gate.as_ref()),
@@ -84,21 +87,21 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
 
 /// Room on the disk of the ledger.
 #[derive(serde::Serialize)]
-struct Storage {
+struct StorageStatus {
     free_bytes: u64,
     /// Why a gate that looks now refuses what can wait; `None` if there is enough room.
     scarce: Option<String>,
 }
 
-impl Storage {
-    fn of(space: Space, limits: &limits::Storage) -> Storage {
+impl StorageStatus {
+    fn of(space: Space, limits: &StorageLimits, was_low: bool) -> StorageStatus {
         let room = Room {
             bytes: space.bytes,
             files: space.files,
         };
-        Storage {
+        StorageStatus {
             free_bytes: space.bytes,
-            scarce: Scarce::of(room, limits, false).map(|scarce| scarce.to_string()),
+            scarce: Scarce::of(room, limits, was_low).map(|scarce| scarce.to_string()),
         }
     }
 

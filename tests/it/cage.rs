@@ -1,5 +1,6 @@
 //! The cage: programs of the rules reach nothing but what they need, and the gate knows it.
 
+mod cost;
 mod gate;
 
 use std::fs;

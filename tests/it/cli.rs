@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use crate::kit::process::Running;
+use crate::kit::process::{Running, answered};
 use crate::kit::{PROGRAM, Scratch, command, show, spoolgate, succeed};
 use spoolgate_gate::Record;
 use spoolgate_home::Home;
@@ -379,6 +379,28 @@ fn the_watcher_reports_rule_files_that_broke() {
             "{}",
             show(&done)
         );
+    }
+}
+
+#[test]
+fn a_watcher_whose_output_cannot_be_written_lives_on() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let full = || fs::File::options().write(true).open("/dev/full").unwrap();
+    for terminal in ["full", "gone"] {
+        let mut command = command(&home, &["watch"]);
+        match terminal {
+            "full" => command.stdout(full()).stderr(full()),
+            _ => command.stdout(Stdio::piped()).stderr(Stdio::piped()),
+        };
+        let mut watcher = Running::start(command);
+        drop((watcher.0.stdout.take(), watcher.0.stderr.take()));
+        for n in 0..2 {
+            let id = format!("{terminal}-{n}");
+            scratch.query(&id).drop_into(&home);
+            answered(&home, &format!("{id}.json"));
+        }
+        watcher.stop();
     }
 }
 

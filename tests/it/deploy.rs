@@ -17,8 +17,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use crate::kit::gateway_home::{SERVICES, exec, gateway};
-use crate::kit::keys::add_key;
+use crate::kit::gateway_home::{SERVICES, exec, gateway, with_core};
 use crate::kit::process::{answered, find};
 use crate::kit::{PROGRAM, Scratch, Sent, command, show, sign, spoolgate, succeed};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
@@ -120,8 +119,7 @@ struct Canary {
 impl Canary {
     fn new() -> Canary {
         let scratch = Scratch::new();
-        let home = scratch.home();
-        crate::kit::uncaged(&home);
+        crate::kit::uncaged(&scratch.home());
         // Not just beside the home, but at a place that no path of the home leads to.
         let outside = crate::kit::folder();
         fs::write(outside.path().join("canary"), "a secret").unwrap();
@@ -133,19 +131,7 @@ impl Canary {
              echo noted >> noted; mkdir -p made/below && rm -r made || exit 3\n\
              printf '{{\"success\":true,\"data\":{{\"read\":\"%s\",\"write\":\"%s\"}}}}' $r $w"
         );
-        fs::write(home.join("rules/services.yaml"), SERVICES).unwrap();
-        fs::write(
-            home.join("rules/gateway.yaml"),
-            gateway(&[exec(&["email.send"], &script, 30)]),
-        )
-        .unwrap();
-        let path = home.join("rules/principals.yaml");
-        let principals = fs::read_to_string(&path).unwrap();
-        let core = "  - name: core\n    role: agent\n    actions: [email.send]\n";
-        fs::write(&path, format!("{principals}{core}")).unwrap();
-        succeed(&home, &["run", "--until-idle"]);
-        let file = scratch.beside("core.key");
-        let core = add_key(&home, "core", &file);
+        let core = with_core(&scratch, &gateway(&[exec(&["email.send"], &script, 30)]));
         Canary {
             scratch,
             core,

@@ -1,5 +1,6 @@
 //! What the gate serves when its disk has little room, or none.
 
+mod brief;
 mod frames;
 mod low;
 mod reserve;

@@ -7,6 +7,7 @@ mod check;
 mod document;
 mod payloads;
 mod rates;
+mod redaction;
 mod refusals;
 mod retention;
 mod rules;

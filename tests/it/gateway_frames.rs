@@ -439,21 +439,30 @@ fn user(uid: u32, name: &str) -> BTreeMap<u32, UnixUser> {
     BTreeMap::from([(uid, UnixUser::parse(name).unwrap())])
 }
 
+/// Limits with which every client counts as silent at once.
+fn silent_at_once() -> Limits {
+    Limits {
+        silent_ms: 0,
+        ..Limits::default()
+    }
+}
+
+/// Connects the first client, which gets an answer.
+fn served(place: &Place, socket: &mut Socket) -> UnixStream {
+    let mut first = call(&place.path());
+    send(&mut first, b"first");
+    assert_eq!(one(socket).client, 1);
+    assert!(socket.answer(1, b"yes"));
+    assert_eq!(receive(&mut first), b"yes");
+    first
+}
+
 /// The rules name users: then every user can connect, and a client that hangs makes way.
 #[test]
 fn with_users_a_silent_client_makes_way_for_the_next_of_its_user() {
-    // Every client counts as silent at once.
-    let silent = Limits {
-        silent_ms: 0,
-        ..Limits::default()
-    };
     let place = Place::new();
-    let mut socket = place.serve(silent);
-    let mut first = call(&place.path());
-    send(&mut first, b"first");
-    assert_eq!(one(&mut socket).client, 1);
-    assert!(socket.answer(1, b"yes"));
-    assert_eq!(receive(&mut first), b"yes");
+    let mut socket = place.serve(silent_at_once());
+    let mut first = served(&place, &mut socket);
     // Without users a client stays however long it is silent.
     assert!(is_closed(&mut call(&place.path())));
     socket.serve_users(user(4_000_000_000, "bot"));
@@ -471,11 +480,7 @@ fn with_users_a_silent_client_makes_way_for_the_next_of_its_user() {
     let place = Place::new();
     let mut socket = place.serve(Limits::default());
     socket.serve_users(user(4_000_000_000, "bot"));
-    let mut first = call(&place.path());
-    send(&mut first, b"first");
-    assert_eq!(one(&mut socket).client, 1);
-    assert!(socket.answer(1, b"yes"));
-    assert_eq!(receive(&mut first), b"yes");
+    let _first = served(&place, &mut socket);
     assert!(is_closed(&mut call(&place.path())));
 }
 
@@ -491,10 +496,7 @@ fn a_silent_client_of_another_user_makes_way_for_its_own_only() {
     }
     let place = Place::new();
     std::fs::set_permissions(place.folder.path(), Permissions::from_mode(0o755)).unwrap();
-    let mut socket = place.serve(Limits {
-        silent_ms: 0,
-        ..Limits::default()
-    });
+    let mut socket = place.serve(silent_at_once());
     socket.serve_users(user(65534, "bot"));
     assert_eq!(socket.keep_mode().unwrap(), Some((0o600, 0o666)));
     let mut own = call(&place.path());

@@ -9,8 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::kit::gateway_home::{SERVICES, exec, gateway};
-use crate::kit::keys::add_key;
+use crate::kit::gateway_home::{exec, gateway, with_core};
 use crate::kit::process::{Running, until};
 use crate::kit::{
     Dice, Scratch, Sent, command, lines, names, setting, show, sign, spoolgate, succeed,
@@ -37,24 +36,12 @@ const MAIL: &str = r#"{"to":["ann@example.com"],"subject":"hello","body":"a word
 /// Makes a home on a real disk with `core` and this script as its adapter.
 fn home(script: &str) -> (Scratch, SignKey) {
     let scratch = Scratch::new();
-    let home = scratch.home();
-    crate::kit::uncaged(&home);
-    fs::write(home.join("rules/services.yaml"), SERVICES).unwrap();
+    crate::kit::uncaged(&scratch.home());
     let mut rules: Value = serde_json::from_str(&gateway(&[exec(&ACTIONS, script, 30)])).unwrap();
     rules["anomalies"] = serde_json::json!({"burst_max": 10_000});
     rules["rates"] =
         serde_json::json!({"per_hour": {"email.send": 10_000}, "all_per_hour": 10_000});
-    fs::write(home.join("rules/gateway.yaml"), rules.to_string()).unwrap();
-    let path = home.join("rules/principals.yaml");
-    let principals = fs::read_to_string(&path).unwrap();
-    fs::write(
-        &path,
-        format!("{principals}  - name: core\n    role: agent\n    actions: [email.send]\n"),
-    )
-    .unwrap();
-    succeed(&home, &["run", "--until-idle"]);
-    let file = scratch.beside("core.key");
-    let key = add_key(&home, "core", &file);
+    let key = with_core(&scratch, &rules.to_string());
     (scratch, key)
 }
 

@@ -6,6 +6,7 @@ mod looking;
 mod outbox;
 mod outbox_lines;
 mod peers;
+mod pulls;
 mod query;
 mod rates;
 mod room;

@@ -6,8 +6,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::kit::gateway_home::{DONE, SERVICES, exec, gateway};
-use crate::kit::keys::add_key;
+use crate::kit::gateway_home::{DONE, exec, gateway, with_core};
 use crate::kit::process::{Running, answered};
 use crate::kit::{Scratch, Sent, command, show, sign, spoolgate, succeed};
 use serde_json::Value;
@@ -131,6 +130,32 @@ fn reseal_moves_the_key_out_of_the_home() {
     succeed(&home, &["audit", "verify"]);
 }
 
+#[test]
+fn doctor_finds_a_key_inside_the_home_under_any_name() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let inside = home.join("proposals/a key");
+    succeed(&home, &["keys", "reseal", "--to", inside.to_str().unwrap()]);
+    let finding = |key: &Path| {
+        let named = ["--keyring-key", key.to_str().unwrap()];
+        let done = spoolgate(
+            &home,
+            &[&named[..], &["--format", "json", "doctor"]].concat(),
+        );
+        let told = String::from_utf8(done.stdout).unwrap();
+        let mut found = told.lines().map(|line| serde_json::from_str(line).unwrap());
+        found.find(|finding: &Value| finding["what"] == "keyring-key")
+    };
+    let found = finding(&inside).unwrap();
+    assert_eq!(found["place"], "proposals/a key");
+    let link = scratch.beside("folder");
+    std::os::unix::fs::symlink(home.join("proposals"), &link).unwrap();
+    assert!(finding(&link.join("a key")).is_some());
+    let outside = scratch.beside("home.key");
+    fs::rename(&inside, &outside).unwrap();
+    assert_eq!(finding(&outside), None);
+}
+
 /// Whether a process has these bytes in memory. `None` if its memory may not be read.
 fn is_in_memory(pid: u32, needle: &[u8]) -> Option<bool> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
@@ -153,17 +178,10 @@ fn is_in_memory(pid: u32, needle: &[u8]) -> Option<bool> {
 fn after_thirty_runs_no_unused_credential_is_in_the_file_or_in_memory_in_clear() {
     let scratch = Scratch::new();
     let home = scratch.home();
-    fs::write(home.join("rules/services.yaml"), SERVICES).unwrap();
     let mut rules: Value = serde_json::from_str(&gateway(&[exec(&ACTIONS, DONE, 30)])).unwrap();
     rules["anomalies"] = serde_json::json!({"burst_max": 1000});
     rules["rates"] = serde_json::json!({"per_hour": {"email.send": 1000}, "all_per_hour": 1000});
-    fs::write(home.join("rules/gateway.yaml"), rules.to_string()).unwrap();
-    let path = home.join("rules/principals.yaml");
-    let principals = fs::read_to_string(&path).unwrap();
-    let core = "  - name: core\n    role: agent\n    actions: [email.send]\n";
-    fs::write(&path, format!("{principals}{core}")).unwrap();
-    succeed(&home, &["run", "--until-idle"]);
-    let core = add_key(&home, "core", &scratch.beside("core.key"));
+    let core = with_core(&scratch, &rules.to_string());
     let secrets = [
         ("mail", "a-secret-that-is-used"),
         ("bank", "a-secret-that-is-never-used"),

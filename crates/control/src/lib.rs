@@ -57,15 +57,13 @@ pub struct Facts<'a> {
     pub rulebook_fault: Option<&'a str>,
 }
 
-/// The result of reconciling strategies with the book. `C` is the type of changes of the book.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reconciled<C> {
-    /// Entries that were cancelled.
+/// What becomes of orders and positions when strategies are closed to entries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reconciled {
+    /// Entries that are pulled.
     pub cancelled_orders: Vec<OrderId>,
     /// Positions that were kept.
     pub positions_kept: Vec<PositionKept>,
-    /// The changes of the book.
-    pub changes: Vec<C>,
 }
 
 /// Returns whether the sender may decide on a concern. A decision that only makes things safer

@@ -13,9 +13,9 @@ use spoolgate_wire::control::{
 use spoolgate_wire::ids::{ControlId, StrategyName};
 use spoolgate_wire::time::Time;
 
-/// The result of a control decision. `C` is the type of changes of the book.
+/// The result of a control decision.
 #[derive(Debug)]
-pub struct Outcome<C> {
+pub struct Outcome {
     /// The answer's body.
     pub response: ControlResponse,
     /// The full check vector.
@@ -24,8 +24,6 @@ pub struct Outcome<C> {
     pub message: Option<String>,
     /// Changes of the control state and of the index of decision ids.
     pub changes: Vec<Change>,
-    /// Changes of the book.
-    pub effects: Vec<C>,
 }
 
 fn nothing_done() -> ControlResult {
@@ -59,18 +57,18 @@ pub fn no_decision(attempt: &ControlAttempt, fault: ControlFault, now: Time) -> 
     }
 }
 
-/// Cancels the working orders of these strategies in the concern's market. `E` is the book's reason
-/// for not doing it.
-pub type Reconcile<'a, C, E> = &'a dyn Fn(&[&StrategyName]) -> Result<Reconciled<C>, E>;
+/// Returns what becomes of orders and positions after a change of a concern, which closes these
+/// strategies to entries. `E` is the reason why that cannot be said.
+pub type Reconcile<'a, E> = &'a dyn Fn(&Change, &[&StrategyName]) -> Result<Reconciled, E>;
 
-/// Decides. `degraded` returns why a strategy's execution cannot be trusted; `reconcile` cancels
-/// the working orders of strategies.
-pub fn decide<'a, C, E: std::error::Error>(
+/// Decides. `degraded` returns why a strategy's execution cannot be trusted. The decision itself
+/// cancels nothing: the orders that `reconcile` names are pulled because they are no longer allowed.
+pub fn decide<'a, E: std::error::Error>(
     decision: &'a ControlDecision,
     facts: &Facts<'a>,
     degraded: &dyn Fn(&Strategy) -> Vec<String>,
-    reconcile: Reconcile<'_, C, E>,
-) -> Outcome<C> {
+    reconcile: Reconcile<'_, E>,
+) -> Outcome {
     let done_before = facts.earlier.filter(|earlier| {
         let is_same = checks::is_same(earlier, decision, facts.payload_hash);
         decision.dry_run && earlier.status != ControlStatus::Failed && is_same
@@ -87,7 +85,7 @@ pub fn decide<'a, C, E: std::error::Error>(
     let changed = plan
         .as_ref()
         .filter(|plan| plan.changes() && vector.faults.is_empty());
-    let reconciled = changed.map(|plan| reconcile(&closed_by(facts.rules, plan)));
+    let reconciled = changed.map(|plan| reconcile(&change_of(plan), &closed_by(facts.rules, plan)));
     let (status, reconciled) = match reconciled {
         Some(Err(why)) => {
             vector.check(
@@ -103,6 +101,13 @@ pub fn decide<'a, C, E: std::error::Error>(
         None => (ControlStatus::Rejected, None),
     };
     answer(decision, facts, vector, plan.as_ref(), status, reconciled)
+}
+
+fn change_of(plan: &Plan<'_>) -> Change {
+    Change::Concern {
+        concern: plan.concern.clone(),
+        state: plan.after.clone(),
+    }
 }
 
 /// Returns the strategies of the concern that may not enter after the plan was applied.
@@ -122,29 +127,25 @@ fn closed_by<'a>(rules: &'a Rulebook, plan: &Plan<'a>) -> Vec<&'a StrategyName> 
 }
 
 /// Builds the outcome. `would` is the status of the answer, unless the decision is a dry run.
-fn answer<C>(
+fn answer(
     decision: &ControlDecision,
     facts: &Facts<'_>,
     vector: Vector,
     plan: Option<&Plan<'_>>,
     would: ControlStatus,
-    reconciled: Option<Reconciled<C>>,
-) -> Outcome<C> {
+    reconciled: Option<Reconciled>,
+) -> Outcome {
     let is_dry = decision.dry_run;
     let status = if is_dry { ControlStatus::Noop } else { would };
     let is_applied = status == ControlStatus::Applied;
     let mut result = nothing_done();
-    let mut effects = Vec::new();
     if let Some(reconciled) = reconciled {
         result.cancelled_orders = reconciled.cancelled_orders;
         result.positions_kept = reconciled.positions_kept;
-        effects = reconciled.changes;
     }
     if is_applied {
         result.mode_change = ModeChange::Applied;
         result.reconciled = true;
-    } else {
-        effects = Vec::new();
     }
     result.would_be = is_dry.then_some(would);
     let id = |strategy: &Strategy| ControlId::parse(strategy.id()).ok();
@@ -180,10 +181,7 @@ fn answer<C>(
         });
     }
     if let Some(plan) = plan.filter(|_| is_applied) {
-        changes.push(Change::Concern {
-            concern: plan.concern.clone(),
-            state: plan.after.clone(),
-        });
+        changes.push(change_of(plan));
     }
     let failed = vector
         .rows
@@ -215,7 +213,6 @@ fn answer<C>(
         rows: vector.rows,
         message,
         changes,
-        effects,
     }
 }
 
@@ -273,7 +270,7 @@ mod tests {
             clock_fault: None,
             rulebook_fault: None,
         };
-        let fails = |_: &[&StrategyName]| -> Result<Reconciled<()>, std::fmt::Error> {
+        let fails = |_: &Change, _: &[&StrategyName]| -> Result<Reconciled, std::fmt::Error> {
             Err(std::fmt::Error)
         };
         let outcome = decide(&decision, &facts, &|_| Vec::new(), &fails);

@@ -7,15 +7,14 @@ use serde_json::value::RawValue;
 use super::handle::data;
 use super::handle::{Judged, Outcome, Turn};
 use super::prepare::{Authentic, Refusal};
-use super::state::{Change, State};
+use super::pulls;
+use super::state::{Change, FoldError, State};
 use spoolgate_control::{self as control, ControlState, Facts, Reconciled, standing};
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::principals::PrincipalRule;
 use spoolgate_rules::strategies::Strategy;
 use spoolgate_trading::Book;
-use spoolgate_trading::fold::ApplyError;
 use spoolgate_trading::order::OrderRole;
-use spoolgate_trading::reconcile::reconcile;
 use spoolgate_trading::valuation::is_fresh;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::code::Code;
@@ -235,29 +234,35 @@ impl Turn<'_> {
             ..bare(self.rules, &self.state.control, source, rule)
         };
         let book = &self.state.book;
-        let cancel = |names: &[&StrategyName]| {
-            let done = reconcile(book, names, self.now)?;
-            let kept = done
-                .kept
-                .into_iter()
-                .map(|(strategy, symbol)| PositionKept { strategy, symbol });
-            Ok::<_, ApplyError>(Reconciled {
-                cancelled_orders: done.cancelled,
-                positions_kept: kept.collect(),
-                changes: done.changes,
+        let reconcile = |change: &control::Change, names: &[&StrategyName]| {
+            let mut after = self.state.clone();
+            after.apply(&Change::Control(change.clone()))?;
+            let pulled = pulls::due(&after, self.rules, Amount::ZERO, self.now);
+            let mut book_after = book.clone();
+            let changes = pulled.iter().flat_map(|pull| pull.changes(book, self.now));
+            for change in changes {
+                book_after.apply(&change)?;
+            }
+            let held = book.positions.values();
+            let kept = held.filter(|held| names.contains(&&held.strategy));
+            Ok::<_, FoldError>(Reconciled {
+                cancelled_orders: pulled.iter().map(|pull| pull.order.order_id).collect(),
+                positions_kept: kept
+                    .map(|held| PositionKept {
+                        strategy: held.strategy.clone(),
+                        symbol: held.symbol.clone(),
+                    })
+                    .collect(),
             })
         };
         let degraded = |strategy: &Strategy| degraded(book, self.rules, strategy, self.now);
-        let outcome = control::decide(decision, &facts, &degraded, &cancel);
+        let outcome = control::decide(decision, &facts, &degraded, &reconcile);
         let refusal = outcome
             .message
             .map(|message| Refusal::new(code_of(outcome.response.status), message));
-        let of_book = outcome.effects.into_iter().map(Change::Book);
         Ok(Outcome {
             data: data(&outcome.response)?,
-            changes: of_book
-                .chain(outcome.changes.into_iter().map(Change::Control))
-                .collect(),
+            changes: outcome.changes.into_iter().map(Change::Control).collect(),
             judged: Some(Judged {
                 rows: outcome.rows,
                 refusal,

@@ -124,38 +124,23 @@ pub fn awaited<'a>(state: &'a State, rules: &'a Rulebook) -> impl Iterator<Item 
     agents.filter(is_awaited).map(|rule| &rule.name)
 }
 
-/// Returns the changes if the gate has watched for `unheard_ms` without hearing from `agent`; none
-/// before the timeout. They cancel its working entries, because the agent is not there to manage
-/// the positions that these would open.
-pub fn trip(
-    state: &State,
-    rules: &Rulebook,
-    agent: &Principal,
-    unheard_ms: u64,
-    now: Time,
-) -> Vec<state::Change> {
-    let Some(dead_man) = &rules.safety.dead_man else {
-        return Vec::new();
-    };
+/// Returns the change if the gate has watched for `unheard_ms` without hearing from `agent`; none
+/// before the timeout. Its working entries are then no longer allowed, because the agent is not
+/// there to manage the positions that these would open.
+pub fn trip(rules: &Rulebook, agent: &Principal, unheard_ms: u64, now: Time) -> Option<Change> {
+    let dead_man = rules.safety.dead_man.as_ref()?;
     if unheard_ms < u64::from(*dead_man.timeout_s).saturating_mul(1000) {
-        return Vec::new();
+        return None;
     }
     let tripped = Tripped {
         at: now,
         unheard_ms,
         action: dead_man.action,
     };
-    let tripped = Change::Tripped {
+    Some(Change::Tripped {
         principal: agent.clone(),
         tripped,
-    };
-    let withdrawn = absent::withdraw(&state.book, agent, now)
-        .into_iter()
-        .map(state::Change::Book);
-    [state::Change::DeadMan(tripped)]
-        .into_iter()
-        .chain(withdrawn)
-        .collect()
+    })
 }
 
 /// Returns the next position that the switch closes at the market, with an order of line `seq`. It

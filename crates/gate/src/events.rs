@@ -102,26 +102,12 @@ pub fn new_day(state: &State, rules: &Rulebook, now: Time) -> Vec<Vec<Change>> {
         .collect()
 }
 
-/// The notes and changes, one part per line, if the dead man's switch trips for an agent.
-pub fn trip(
-    state: &State,
-    rules: &Rulebook,
-    agent: &Principal,
-    unheard_ms: u64,
-    now: Time,
-) -> (String, Vec<Vec<Change>>) {
-    let changes = dead_man::trip(state, rules, agent, unheard_ms, now);
-    let note = format!(
-        "nothing is heard from `{agent}`: its entries are refused until a \
-        heartbeat"
-    );
-    (
-        note,
-        changes
-            .chunks(CHANGES_PER_LINE)
-            .map(<[Change]>::to_vec)
-            .collect(),
-    )
+/// The line of a dead man's switch that trips for an agent; `None` before its timeout.
+pub fn trip(rules: &Rulebook, agent: &Principal, unheard_ms: u64, now: Time) -> Option<Event> {
+    let tripped = dead_man::trip(rules, agent, unheard_ms, now)?;
+    let note =
+        format!("nothing is heard from `{agent}`: its entries are refused until a heartbeat");
+    Some(event(now, note, vec![Change::DeadMan(tripped)]))
 }
 
 /// The line for a proposal whose pending file was approved by a signature.

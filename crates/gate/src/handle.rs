@@ -173,6 +173,8 @@ impl Turn<'_> {
             clock_fault: clock_fault.as_deref(),
             rulebook_fault: self.state.rulebook.fault.as_deref(),
             closed_order: self.lookups.closed_order.as_ref(),
+            key_id: Some(&authentic.key_id),
+            key_fault: None,
             paused: paused.as_deref(),
             limit_factor,
         };

@@ -27,6 +27,7 @@ pub mod outbox;
 pub mod portfolio;
 pub mod prepare;
 pub mod proposals;
+pub mod pulls;
 pub mod rates;
 pub mod record;
 pub mod rules;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::handle::Turn;
 use super::prepare::Refusal;
+use super::pulls::Doors;
 use super::record::MarketRows;
 use super::state::Change;
 use spoolgate_trading as trading;
@@ -90,7 +91,11 @@ impl Turn<'_> {
             )));
         }
         let book = &self.state.book;
-        let mut steps = paper::on_rows(book, self.rules, symbol, rows, self.now)
+        let doors = Doors {
+            state: self.state,
+            rules: self.rules,
+        };
+        let mut steps = paper::on_rows(book, self.rules, symbol, rows, Some(&doors), self.now)
             .map_err(|error| Refusal::new(Code::Internal, error.to_string()))?;
         let mut fills = 0_usize;
         let mut left_open: BTreeMap<OrderId, LeftOpen> = BTreeMap::new();

@@ -10,6 +10,7 @@ use super::dead_man::{self, DeadMan};
 use super::proposals::{self, ProposalsState};
 use super::rates::Rates;
 use super::services::{self, CredentialRecord};
+use super::storage::Level;
 use spoolgate_admission::lineage as admission;
 use spoolgate_control::{self as control, ControlState};
 use spoolgate_council::case as council;
@@ -57,6 +58,9 @@ pub struct State {
     pub proposals: ProposalsState,
     /// Set entries added while the gate ran, by approvals and grants.
     pub entries: Entries,
+    /// How much the gate serves, as the newest `storage` line tells.
+    #[serde(default, skip_serializing_if = "Level::is_normal")]
+    pub storage: Level,
     /// Heads of this log that were given up when a person continued an older copy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub given_up: Vec<Head>,
@@ -263,6 +267,11 @@ pub enum Change {
         /// File, line and what is wrong.
         fault: String,
     },
+    /// The disk has so little room that the gate serves less, or room again.
+    StorageLevel {
+        /// How much it serves.
+        level: Level,
+    },
     /// A person continued an older copy of the log.
     HeadsGivenUp(GivenUp),
     /// Another version of the program writes from here on.
@@ -350,6 +359,7 @@ impl State {
                 key.revoked_at = Some(*at);
             }
             Change::HaltFile { present } => self.halts.file = *present,
+            Change::StorageLevel { level } => self.storage = *level,
             Change::HaltSet {
                 principal: None,
                 halt,

@@ -8,7 +8,8 @@ use super::gateway;
 use super::handle::Turn;
 use super::prepare::{Authentic, Refusal};
 use super::safer::Safer;
-use spoolgate_rules::safety::Storage;
+use serde::{Deserialize, Serialize};
+use spoolgate_rules::safety::StorageLimits;
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::answer::{Answer, AnswerError, AnswerStatus};
 use spoolgate_wire::code::Code;
@@ -16,6 +17,26 @@ use spoolgate_wire::time::Time;
 
 /// How long the sender of a refused request should wait, milliseconds.
 pub(super) const RETRY_MS: i64 = 10_000;
+
+/// How much of what it is asked for a gate serves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// Everything.
+    #[default]
+    Normal,
+    /// What only makes things safer, and queries. The rest is refused.
+    Low,
+    /// Exits, cancels, tightens and halts. The rest waits where it is.
+    Reserve,
+}
+
+impl Level {
+    /// Whether everything is served.
+    pub fn is_normal(&self) -> bool {
+        *self == Level::Normal
+    }
+}
 
 /// Free room on the disk of the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +78,7 @@ impl fmt::Display for Scarce {
 impl Scarce {
     /// What is scarce, or `None` if there is enough. A gate that was low needs a quarter more than
     /// one that was not, so that it does not change its mind with every file.
-    pub fn of(room: Room, storage: &Storage, was_low: bool) -> Option<Scarce> {
+    pub fn of(room: Room, storage: &StorageLimits, was_low: bool) -> Option<Scarce> {
         if room.bytes < bound(storage.floor_bytes.get(), was_low) {
             return Some(Scarce::Bytes(room.bytes));
         }
@@ -77,7 +98,7 @@ impl Scarce {
     }
 
     /// Says what is refused, and until when.
-    fn refusal(self, storage: &Storage) -> String {
+    fn refusal(self, storage: &StorageLimits) -> String {
         let until = match self {
             Scarce::Bytes(_) => format!("{} bytes are", bound(storage.floor_bytes.get(), true)),
             Scarce::Files { .. } => "a sixteenth is".to_owned(),
@@ -139,8 +160,8 @@ pub(super) fn refusal(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Op
 mod tests {
     use super::*;
 
-    fn storage() -> Storage {
-        Storage::default()
+    fn storage() -> StorageLimits {
+        StorageLimits::default()
     }
 
     fn scarce(bytes: u64, files: Option<(u64, u64)>, was_low: bool) -> bool {

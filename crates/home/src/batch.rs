@@ -16,12 +16,13 @@ use spoolgate_gate::elsewhere::NoLineage;
 use spoolgate_gate::gateway::Begins;
 use spoolgate_gate::prepare::{Prepared, Refusal};
 use spoolgate_gate::record::{Decision, Event, EventKind, Published, Record, RecordError, Status};
-use spoolgate_gate::{Change, Decided, decide, elsewhere, events, outbox, prepare};
+use spoolgate_gate::{Change, Decided, decide, elsewhere, events, outbox, prepare, pulls};
 use spoolgate_host::spool::claim::Claimed;
 use spoolgate_host::spool::name::ClaimName;
 use spoolgate_host::spool::publish;
 use spoolgate_ledger::disk::{self, Mode};
 use spoolgate_ledger::line::LINE_BYTES_MAX;
+use spoolgate_wire::amount::Amount;
 use spoolgate_wire::answer::Answer;
 use spoolgate_wire::code::Code;
 use spoolgate_wire::signing::sha256_hex;
@@ -124,15 +125,37 @@ impl Home {
         Ok(())
     }
 
+    /// Puts the line of an event into the batch, and the pulls that follow from it.
     pub(super) fn push_event(
         &mut self,
         pending: &mut Pending,
         record: Record,
     ) -> Result<(), HomeError> {
+        let margin = pulls::margin(record.changes(), &self.core.rulebook);
+        let now = record.timestamp();
+        self.push_alone(pending, record)?;
+        self.push_pulls(pending, margin, now)
+    }
+
+    fn push_alone(&mut self, pending: &mut Pending, record: Record) -> Result<(), HomeError> {
         let body = record
             .body()
             .map_err(|error| HomeError::Record(error.to_string()))?;
         self.push(pending, record, body)
+    }
+
+    /// Writes lines that withdraw the working entries that are no longer allowed, until every one
+    /// is.
+    fn push_pulls(
+        &mut self,
+        pending: &mut Pending,
+        margin: Amount,
+        now: Time,
+    ) -> Result<(), HomeError> {
+        while let Some(event) = pulls::next(&self.core.state, &self.core.rulebook, margin, now) {
+            self.push_alone(pending, Record::Event(EventKind::Pull, event))?;
+        }
+        Ok(())
     }
 
     /// Writes the lines that a batch begins with, for what the gate noticed since the last batch.
@@ -146,6 +169,8 @@ impl Home {
         for event in step.into_iter().chain(halt).chain(rules) {
             self.push_event(pending, event)?;
         }
+        let margin = *self.core.rulebook.safety.pull_margin;
+        self.push_pulls(pending, margin, now)?;
         // What time alone brings about can wait until the disk has room again.
         if self.core.storage.is_full() {
             return Ok(());
@@ -213,7 +238,7 @@ impl Home {
         };
         let mut waiting = self.prepared(claimed, now);
         // A run that decides nothing writes nothing about a disk that has room.
-        let storage = !waiting.is_empty() || self.core.storage.is_or_was_full();
+        let storage = !waiting.is_empty() || self.core.is_or_was_full();
         if let Some(event) = storage.then(|| self.core.storage_line(now)).flatten() {
             self.push_event(&mut pending, event)?;
         }
@@ -415,16 +440,19 @@ impl Home {
         decided: Decided,
         bodies: Vec<String>,
     ) -> Result<(), HomeError> {
+        let now = decided.decision.timestamp;
         pending.begins.extend(decided.begins.map(|begins| *begins));
         let records = decided.market.into_iter().map(Record::Market);
         let council = decided.council.map(|line| Record::Council(Box::new(line)));
         let records = records
             .chain([Record::Decision(Box::new(decided.decision))])
             .chain(council);
+        let mut margin = *self.core.rulebook.safety.pull_margin;
         for (record, body) in records.zip(bodies) {
+            margin = margin.min(pulls::margin(record.changes(), &self.core.rulebook));
             self.push(pending, record, body)?;
         }
-        Ok(())
+        self.push_pulls(pending, margin, now)
     }
 
     /// Writes a batch of lines that belong to no request, if there are any.

@@ -9,7 +9,7 @@ use super::batch::{Pending, blob};
 use super::error::HomeError;
 use super::open::Seams;
 use super::sealed;
-use super::storage::Storage;
+use super::storage::StorageWatch;
 use crate::index::fold::Outstanding;
 use crate::index::{Snapshot, Store, StoreError};
 use spoolgate_gate::record::{Decision, EventKind, Record, Response, Status};
@@ -36,7 +36,7 @@ pub(super) struct Core {
     /// Lines whose answers and derived files are not known to be durable.
     pub(super) outstanding: Outstanding,
     /// Room on the disk of the ledger.
-    pub(super) storage: Storage,
+    pub(super) storage: StorageWatch,
     /// Lines since the last snapshot.
     pub(super) lines_since_snapshot: u64,
 }

@@ -83,21 +83,8 @@ impl Home {
         self.news.look(&self.core);
         if self.news.dead_man.looked_ms.is_some() && self.core.rulebook.safety.dead_man.is_some() {
             for (agent, unheard_ms) in self.news.unheard(&self.core) {
-                let (note, parts) = events::trip(
-                    &self.core.state,
-                    &self.core.rulebook,
-                    &agent,
-                    unheard_ms,
-                    now,
-                );
-                for part in parts {
-                    let changes = outbox::of_line(&self.core.state.book, part, now);
-                    let event = Event {
-                        timestamp: now,
-                        note: note.clone(),
-                        changes,
-                        cage: None,
-                    };
+                let rules = &self.core.rulebook;
+                if let Some(event) = events::trip(rules, &agent, unheard_ms, now) {
                     self.push_event(pending, Record::Event(EventKind::DeadMan, event))?;
                 }
             }

@@ -12,7 +12,7 @@ use super::released;
 use super::rollback;
 use super::rotation::Pairs;
 use super::rulebook;
-use super::storage::Storage;
+use super::storage::StorageWatch;
 use crate::index::fold::{FoldFailure, Outstanding, fold};
 use crate::index::store::{Hold, STATE_FILE};
 use crate::index::{Snapshot, Store, StoreError};
@@ -419,7 +419,7 @@ impl Home {
             rulebook,
             rules,
             outstanding: folded.outstanding,
-            storage: Storage::default(),
+            storage: StorageWatch::default(),
             lines_since_snapshot: folded.lines,
         };
         let mut home = Home {
@@ -565,31 +565,28 @@ fn roll_forward(
 ) -> Result<(Ledger, Found, Folded), HomeError> {
     // Read within the transaction too: each read outside of one locks and unlocks the index again.
     store.begin()?;
-    let mut forward = |remembered| {
-        roll_forward_within(
-            (seams, store),
-            origin,
-            pairs,
-            remembered,
-            use_snapshot,
-            progress,
-        )
-    };
-    match forward(remembered.clone()) {
-        Ok(done) => match store.commit() {
-            Err(error) if error.is_full() => {
-                store.keep_open()?;
-                store.begin()?;
-                forward(remembered)
-            }
-            other => {
-                other?;
-                Ok(done)
-            }
-        },
-        Err(error) => {
-            store.roll_back()?;
-            Err(error)
+    let heads = remembered.clone();
+    let done = roll_forward_within((seams, store), origin, pairs, heads, use_snapshot, progress);
+    if done.is_err() {
+        store.roll_back()?;
+        return done;
+    }
+    match store.commit() {
+        Err(error) if error.is_full() => {
+            // Once it is kept open, a commit does nothing.
+            store.keep_open()?;
+            roll_forward(
+                (seams, store),
+                origin,
+                pairs,
+                remembered,
+                use_snapshot,
+                progress,
+            )
+        }
+        other => {
+            other?;
+            done
         }
     }
 }
@@ -602,10 +599,9 @@ fn roll_forward(
 pub(super) fn forward_again(core: &mut Core) -> Result<(), HomeError> {
     core.store.roll_back()?;
     core.store.keep_open()?;
-    core.store.begin()?;
     let origin = core.ledger.signer().origin.clone();
     let pairs = Pairs::of(core.keyring.inner())?;
-    let (ledger, _, folded) = roll_forward_within(
+    let (ledger, _, folded) = roll_forward(
         (&core.seams, &core.store),
         &origin,
         &pairs,
@@ -619,6 +615,7 @@ pub(super) fn forward_again(core: &mut Core) -> Result<(), HomeError> {
     Ok(())
 }
 
+/// Does what [`roll_forward`] does, within a transaction of the caller.
 fn roll_forward_within(
     (seams, store): (&Seams, &Store),
     origin: &str,

@@ -6,8 +6,9 @@ use std::path::Path;
 use super::core::Core;
 use super::error::HomeError;
 use super::open::forward_again;
+use spoolgate_gate::Change;
 use spoolgate_gate::record::{Event, EventKind, Record};
-use spoolgate_gate::storage::{Room, Scarce, bound};
+use spoolgate_gate::storage::{Level, Room, Scarce, bound};
 use spoolgate_ledger::disk::{Mode, is_full};
 use spoolgate_ledger::segment::AUDIT_DIR;
 use spoolgate_wire::time::Time;
@@ -19,21 +20,9 @@ const PROBE_FILE: &str = "audit/.probe.tmp";
 /// milliseconds.
 const WAIT_MS: (u64, u64) = (1000, 60_000);
 
-/// How much of what it is asked for a gate serves.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Level {
-    /// Everything.
-    #[default]
-    Normal,
-    /// What only makes things safer, and queries. The rest is refused.
-    Low,
-    /// Exits, cancels, tightens and halts. The rest waits where it is.
-    Reserve,
-}
-
 /// How much room there is, as it was last looked up.
 #[derive(Debug, Default)]
-pub(super) struct Storage {
+pub(super) struct StorageWatch {
     /// What is scarce, or `None` if there is enough room for every request.
     scarce: Option<Scarce>,
     /// When to look whether there is room again, while a write has found none.
@@ -42,13 +31,11 @@ pub(super) struct Storage {
     last_full: Option<(u64, u64)>,
     /// Whether this process has tried whether there is room.
     is_tried: bool,
-    /// The level that this process last told of in a line.
-    told: Level,
     /// Whether the room of answers may have been used up on a full disk.
     is_used: bool,
 }
 
-impl Storage {
+impl StorageWatch {
     /// Returns what is scarce, or `None` if there is enough room for every request.
     pub(super) fn scarce(&self) -> Option<Scarce> {
         self.scarce.or(self.is_full().then_some(Scarce::Bytes(0)))
@@ -57,11 +44,6 @@ impl Storage {
     /// Whether a write has found no room, and there was none since.
     pub(super) fn is_full(&self) -> bool {
         self.full_until_ms.is_some()
-    }
-
-    /// Whether a write has found no room, or had found none when a line last told of that.
-    pub(super) fn is_or_was_full(&self) -> bool {
-        self.is_full() || self.told == Level::Reserve
     }
 
     /// Whether the answers' room must be made again, once.
@@ -91,14 +73,16 @@ impl Core {
             files: space.files,
         });
         let limits = &self.rulebook.safety.storage;
-        let was_low = self.storage.scarce().is_some();
+        let was_low = !self.state.storage.is_normal();
         self.storage.scarce = room.and_then(|room| Scarce::of(room, limits, was_low));
         let reserve = limits.reserve_bytes.get();
         let now_ms = self.seams.clock.monotonic_ms();
         let Some(until) = self.storage.full_until_ms else {
-            // A gate that died of a full disk must not die of it again.
+            // A gate that died of a full disk must not die of it again. A command saves the look,
+            // unless the disk was full when a line last told of it.
             let is_first = !std::mem::replace(&mut self.storage.is_tried, true);
-            if is_first && !self.store.is_held_briefly() && !self.has_room(reserve) {
+            let must_try = !self.store.is_held_briefly() || self.state.storage == Level::Reserve;
+            if is_first && must_try && !self.has_room(reserve) {
                 self.meet_full_disk()?;
             }
             return Ok(());
@@ -171,10 +155,15 @@ impl Core {
         Ok(())
     }
 
-    /// Returns the event line of a change of level, which it tells once.
-    pub(super) fn storage_line(&mut self, now: Time) -> Option<Record> {
+    /// Whether a write has found no room, or had found none when a line last told of that.
+    pub(super) fn is_or_was_full(&self) -> bool {
+        self.storage.is_full() || self.state.storage == Level::Reserve
+    }
+
+    /// Returns the event line of a change of level.
+    pub(super) fn storage_line(&self, now: Time) -> Option<Record> {
         let level = self.storage.level();
-        if std::mem::replace(&mut self.storage.told, level) == level {
+        if self.state.storage == level {
             return None;
         }
         let served = match level {
@@ -195,14 +184,14 @@ impl Core {
         let event = Event {
             timestamp: now,
             note,
-            changes: Vec::new(),
+            changes: vec![Change::StorageLevel { level }],
             cage: None,
         };
         Some(Record::Event(EventKind::Storage, event))
     }
 }
 
-impl Storage {
+impl StorageWatch {
     /// Waits longer each time that the room was not enough, also if it seemed to be for a while.
     fn wait(&mut self, now_ms: u64) {
         let (shortest, longest) = WAIT_MS;

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
+use std::io::ErrorKind::{NotFound, PermissionDenied};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use landlock::{
     PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError,
     RulesetStatus, Scope, make_bitflags,
 };
+use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 
 use super::command;
@@ -130,12 +132,24 @@ pub enum SandboxError {
     /// Landlock reports an error.
     #[error("the sandbox cannot be set up: {0}")]
     Landlock(#[from] RulesetError),
+    /// The system failed, so it is not known whether the sandbox would hold.
+    #[error("the sandbox cannot be set up: {call}: {source}")]
+    Call {
+        /// What was called.
+        call: &'static str,
+        /// The system's error.
+        source: io::Error,
+    },
     /// The sandbox was set up but has no effect.
     #[error(
         "the sandbox has no effect: `/` can still be listed; start with --sandbox off, which is as \
             safe"
     )]
     DoesNotHold,
+}
+
+fn failed(call: &'static str) -> impl Fn(io::Error) -> SandboxError {
+    move |source| SandboxError::Call { call, source }
 }
 
 /// Paths that stay accessible in addition to those that every home needs.
@@ -183,21 +197,58 @@ impl Boxed {
 /// The newest version of Landlock that the kernel supports, up to the newest that this program uses
 /// (6); 0 if there is no Landlock.
 pub fn kernel_abi() -> i32 {
-    let strict = || Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
-    let knows_files = |abi| strict().handle_access(AccessFs::from_all(abi)).is_ok();
+    ask_abi().unwrap_or(0)
+}
+
+/// Does the same as [`kernel_abi`].
+///
+/// # Errors
+/// Returns [`SandboxError::Call`] if the kernel cannot be asked.
+pub(crate) fn ask_abi() -> Result<i32, SandboxError> {
+    let Some(rules) = begin()? else {
+        return Ok(0);
+    };
+    let mut rules = rules.set_compatibility(CompatLevel::HardRequirement);
+    let knows_files =
+        |rules: &mut Ruleset, abi| rules.handle_access(AccessFs::from_all(abi)).is_ok();
     let known = [
-        knows_files(ABI::V1),
-        knows_files(ABI::V2),
-        knows_files(ABI::V3),
-        strict().handle_access(AccessNet::from_all(ABI::V4)).is_ok(),
-        knows_files(ABI::V5),
-        strict().scope(Scope::from_all(ABI::V6)).is_ok(),
+        knows_files(&mut rules, ABI::V1),
+        knows_files(&mut rules, ABI::V2),
+        knows_files(&mut rules, ABI::V3),
+        (&mut rules)
+            .handle_access(AccessNet::from_all(ABI::V4))
+            .is_ok(),
+        knows_files(&mut rules, ABI::V5),
+        (&mut rules).scope(Scope::from_all(ABI::V6)).is_ok(),
     ];
-    (1..)
+    Ok((1..)
         .zip(known)
         .take_while(|(_, is_known)| *is_known)
         .last()
-        .map_or(0, |(abi, _)| abi)
+        .map_or(0, |(abi, _)| abi))
+}
+
+/// Begins a ruleset. `None` if the kernel has no Landlock. The library takes every error of its call
+/// for that; this function returns those that say nothing about Landlock.
+fn begin() -> Result<Option<Ruleset>, SandboxError> {
+    let mut rules = Ruleset::default();
+    let error = io::Error::last_os_error();
+    let strict = (&mut rules).set_compatibility(CompatLevel::HardRequirement);
+    if strict.handle_access(AccessFs::from_all(ABI::V1)).is_ok() {
+        return Ok(Some(rules.set_compatibility(CompatLevel::BestEffort)));
+    }
+    match Errno::from_io_error(&error) {
+        Some(Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS) => Ok(None),
+        _ => Err(failed("`landlock_create_ruleset`")(error)),
+    }
+}
+
+/// Returns how many threads this process has; 1 where `/proc` cannot be read.
+fn threads() -> io::Result<usize> {
+    match fs::read_dir("/proc/self/task") {
+        Err(error) if matches!(error.kind(), NotFound | PermissionDenied) => Ok(1),
+        tasks => tasks?.try_fold(0_usize, |count, task| task.map(|_| count.saturating_add(1))),
+    }
 }
 
 /// Whether this version of Landlock is sufficient. With `insist`, it must restrict every right over
@@ -259,11 +310,12 @@ pub(crate) fn is_wide(folder: &Path, home: &Path) -> bool {
 /// files is restricted or the call fails.
 ///
 /// # Errors
-/// Returns [`SandboxError`]. Except for [`SandboxError::DoesNotHold`], nothing was given up then.
+/// Returns [`SandboxError`]. Except for [`SandboxError::DoesNotHold`] and [`SandboxError::Call`],
+/// nothing was given up then.
 pub fn enter(home: &Path, keep: &Keep, insist: bool) -> Result<Boxed, SandboxError> {
-    is_enough(kernel_abi(), insist)?;
+    is_enough(ask_abi()?, insist)?;
     // Landlock applies to a thread and to what that thread starts.
-    let threads = fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
+    let threads = threads().map_err(failed("listing `/proc/self/task`"))?;
     if threads != 1 {
         return Err(SandboxError::Threads(threads));
     }
@@ -319,8 +371,10 @@ pub fn enter(home: &Path, keep: &Keep, insist: bool) -> Result<Boxed, SandboxErr
     };
     let (read, written) = (inner(&read), inner(&written));
     let abi = restrict(&read, &written, keep.socket.as_deref())?;
-    if fs::read_dir("/").is_ok() {
-        return Err(SandboxError::DoesNotHold);
+    match fs::read_dir("/") {
+        Ok(_) => return Err(SandboxError::DoesNotHold),
+        Err(error) if error.kind() == PermissionDenied => {}
+        Err(error) => return Err(failed("listing `/`")(error)),
     }
     let not_taken = NOT_TAKEN
         .iter()
@@ -364,11 +418,11 @@ pub fn end_after(time: Duration) -> io::Result<()> {
 /// # Errors
 /// Returns [`SandboxError`], unless the kernel has no Landlock.
 pub fn enter_to_read(paths: &[PathBuf]) -> Result<(), SandboxError> {
-    if kernel_abi() == 0 {
+    let Some(rules) = begin()? else {
         return Ok(());
-    }
+    };
     let looking = make_bitflags!(AccessFs::{ReadFile | ReadDir});
-    let mut rules = Ruleset::default()
+    let mut rules = rules
         .handle_access(AccessFs::from_all(ABI::V5))?
         .handle_access(AccessNet::from_all(ABI::V4))?
         .scope(Scope::from_all(ABI::V6))?
@@ -393,7 +447,8 @@ fn restrict(
     // the gate does not have.
     let writing = AccessFs::from_all(ABI::V5) & !make_bitflags!(AccessFs::{IoctlDev});
     let looking = make_bitflags!(AccessFs::{ReadFile | ReadDir});
-    let mut rules = Ruleset::default()
+    let mut rules = begin()?
+        .ok_or(SandboxError::Unsupported(0))?
         .handle_access(AccessFs::from_all(ABI::V5))?
         .scope(Scope::from_all(ABI::V6))?
         .create()?;

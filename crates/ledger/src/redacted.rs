@@ -24,6 +24,9 @@ pub struct Sealed {
     pub disclosed: u64,
     /// Fields whose disclosure was deleted, as a line says.
     pub redacted: u64,
+    /// Fields that a line redacts and whose disclosure still exists: its deletion did not finish.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unfinished: Vec<Problem>,
     /// Whether the disclosures were not checked because the folder has no `blobs`.
     pub not_seen: bool,
 }
@@ -92,7 +95,7 @@ impl Redactions {
             } else {
                 Ok(false)
             };
-            let what = match (standing, self.redacted.contains(digest)) {
+            let (list, what) = match (standing, self.redacted.contains(digest)) {
                 (Ok(true), false) => {
                     sealed.disclosed += 1;
                     continue;
@@ -101,15 +104,20 @@ impl Redactions {
                     sealed.redacted += 1;
                     continue;
                 }
-                (Ok(true), true) => {
-                    "was redacted, but its disclosure still exists: start the gate once, or delete \
-                        the disclosure"
-                        .to_owned()
-                }
-                (Ok(false), false) => {
-                    "has no disclosure, and no line records its redaction".to_owned()
-                }
-                (Err(why), _) => format!("has a disclosure that cannot be used: {why}"),
+                (Ok(true), true) => (
+                    &mut sealed.unfinished,
+                    "was redacted, but its disclosure still exists and can be read: start the gate \
+                        once, which deletes it, or delete the file"
+                        .to_owned(),
+                ),
+                (Ok(false), false) => (
+                    &mut problems,
+                    "has no disclosure, and no line records its redaction".to_owned(),
+                ),
+                (Err(why), _) => (
+                    &mut problems,
+                    format!("has a disclosure that cannot be used: {why}"),
+                ),
             };
             let file = format!("{BLOBS_NAME}/{name}");
             let shown = if field.is_empty() {
@@ -117,7 +125,7 @@ impl Redactions {
             } else {
                 field.as_str()
             };
-            problems.push(Problem {
+            list.push(Problem {
                 file,
                 offset: 0,
                 what: format!("`{shown}` of line {seq} {what}"),

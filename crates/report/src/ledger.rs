@@ -87,6 +87,9 @@ fn facts_of(report: &Report) -> Vec<(&'static str, Markup)> {
                 (count(report.sealed.fields)) ": " (count(report.sealed.disclosed)) " disclosures \
                     match their commitments, "
                 (count(report.sealed.redacted)) " redacted by a line"
+                @if !report.sealed.unfinished.is_empty() {
+                    ", " (report.sealed.unfinished.len()) " redacted by a line but not deleted"
+                }
             },
         ),
     ]

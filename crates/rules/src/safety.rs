@@ -33,6 +33,9 @@ const EXIT_AGE_S_MAX: u32 = 86_400;
 /// Longest time that a hold may wait for an approver, seconds.
 const HOLD_S_MAX: u32 = 31 * 86_400;
 
+/// Longest time without prices before entries at a venue are pulled, seconds.
+const BLIND_S_MAX: u32 = 86_400;
+
 /// The least room that may be taken in advance, bytes.
 const RESERVE_BYTES_MIN: u64 = 4 << 20;
 /// Largest bounds on free space, bytes.
@@ -69,6 +72,18 @@ pub struct Safety {
     /// Loss within a week, from Monday UTC, at which entries stop.
     #[serde(default = "weekly")]
     pub max_weekly_loss: Positive,
+    /// A jump of the prices past every stop that the account must survive: that fraction of the
+    /// worst case of all symbols is at most what may still be lost this week.
+    #[serde(default = "tenth")]
+    pub stress_gap: Fraction,
+    /// How far above its limit a sum may drift before the newest working entries that add to it are
+    /// pulled, fraction of the limit. New orders are refused at the limit itself.
+    #[serde(default = "tenth")]
+    pub pull_margin: Fraction,
+    /// Time after which working entries at a venue are pulled if a sum that counts them has no
+    /// price, because they can fill there unseen. Seconds.
+    #[serde(default = "Bounded::<1, BLIND_S_MAX>::usual::<600>")]
+    pub blind_s: Bounded<1, BLIND_S_MAX>,
     /// Drawdown from the peak at which entries stop until a person clears it, fraction of the peak.
     pub max_drawdown: Fraction,
     /// Largest notional of one order.
@@ -171,13 +186,13 @@ pub struct Safety {
     pub cage: CageLevel,
     /// What the gate does before its disk is full.
     #[serde(default)]
-    pub storage: Storage,
+    pub storage: StorageLimits,
 }
 
 /// Room on the gate's disk.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Storage {
+pub struct StorageLimits {
     /// Room that is taken in advance, for exits, cancels, tightens and halts on a full disk. Bytes.
     #[serde(default = "reserve")]
     pub reserve_bytes: Count<RESERVE_BYTES_MIN, STORAGE_BYTES_MAX>,
@@ -186,9 +201,9 @@ pub struct Storage {
     pub floor_bytes: Count<0, STORAGE_BYTES_MAX>,
 }
 
-impl Default for Storage {
-    fn default() -> Storage {
-        Storage {
+impl Default for StorageLimits {
+    fn default() -> StorageLimits {
+        StorageLimits {
             reserve_bytes: reserve(),
             floor_bytes: floor(),
         }
@@ -270,6 +285,10 @@ fn to_plan() -> Fraction {
 
 fn portfolio_risk() -> Fraction {
     Fraction::usual::<{ 6 * ONE / 100 }>()
+}
+
+fn tenth() -> Fraction {
+    Fraction::usual::<{ ONE / 10 }>()
 }
 
 fn weekly() -> Positive {

@@ -34,6 +34,7 @@ pub(super) fn resting(bench: &Bench<'_>, order_id: OrderId, role: OrderRole, sid
         accepted_at: bench.base.now,
         time_in_force: TimeInForce::Gtc,
         at_venue: None,
+        key_id: None,
     }
 }
 

@@ -55,6 +55,7 @@ pub(super) const SCENARIOS: &[(&str, Scenario)] = &[
     ("loss_budget", |bench| {
         sizes::too_large(bench, "loss_budget")
     }),
+    ("gap_budget", |bench| sizes::too_large(bench, "gap_budget")),
     ("daily_loss_halt", standings::daily_loss_halt),
     ("weekly_loss_halt", standings::weekly_loss_halt),
     ("drawdown_halt", standings::drawdown_halt),
@@ -126,6 +127,7 @@ pub(super) fn configured(check: &str, bench: &Bench<'_>) -> Option<Amount> {
         "strategy_allocation" => of_capital(*strategy.allocation?)?,
         "max_portfolio_risk" => of_capital(*safety.max_portfolio_risk)?,
         "loss_budget" => *safety.max_daily_loss.min(safety.max_weekly_loss),
+        "gap_budget" => *safety.max_weekly_loss,
         "liquidity_participation" => amount(VOLUME)?.checked_mul(*safety.max_volume_share?)?,
         _ => return None,
     };

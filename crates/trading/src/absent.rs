@@ -2,9 +2,8 @@
 //! rule files that lack what an open position or order needs.
 
 use super::book::Book;
-use super::cancel;
 use super::change::Change;
-use super::order::{Order, OrderEnd, OrderRole, Position};
+use super::order::{Order, OrderRole, Position};
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::rulebook::RulebookError;
 use spoolgate_wire::amount::Amount;
@@ -42,16 +41,6 @@ pub fn left_behind(book: &Book, rules: &Rulebook) -> Option<RulebookError> {
     })
 }
 
-/// Cancels the working entries that `agent` sent. Stops, targets and exits stay.
-pub fn withdraw(book: &Book, agent: &Principal, now: Time) -> Vec<Change> {
-    let sent = book
-        .orders
-        .values()
-        .filter(|order| order.role == OrderRole::Entry && order.source == *agent);
-    sent.flat_map(|entry| cancel::close(book, entry, OrderEnd::Cancelled, now))
-        .collect()
-}
-
 /// Returns the market order of line `seq` that closes the part of a position that no earlier order
 /// of this kind closes; `None` if nothing is left. Stops and resting exits stay until the position
 /// is flat: whichever fills first, fills are clamped to the held size.
@@ -87,6 +76,7 @@ pub fn close_at_market(
             accepted_at: now,
             time_in_force: TimeInForce::Gtc,
             at_venue: position.exit_at_venue(),
+            key_id: None,
         })
     })
 }

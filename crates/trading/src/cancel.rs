@@ -3,7 +3,7 @@
 use super::book::Book;
 use super::change::Change;
 use super::checks::{self, Kind, Subject};
-use super::order::{Order, OrderEnd, OrderRole};
+use super::order::{Order, OrderEnd, OrderRole, Why};
 use super::requests::{Context, Verdict};
 use spoolgate_rules::Rulebook;
 use spoolgate_wire::orders::CancelOrder;
@@ -30,10 +30,20 @@ pub fn cancel(book: &Book, rules: &Rulebook, request: &CancelOrder, ctx: &Contex
 /// Removes an order from the book; for an entry also its protective stop and target, unless they
 /// cover what has already filled.
 pub(super) fn close(book: &Book, order: &Order, end: OrderEnd, at: Time) -> Vec<Change> {
+    closed(book, order, end, at, None)
+}
+
+/// Withdraws an entry that a check no longer allows, with what [`close`] closes along with it.
+pub fn pull(book: &Book, order: &Order, why: Why, at: Time) -> Vec<Change> {
+    closed(book, order, OrderEnd::Pulled, at, Some(why))
+}
+
+fn closed(book: &Book, order: &Order, end: OrderEnd, at: Time, why: Option<Why>) -> Vec<Change> {
     let mut changes = vec![Change::OrderClosed {
         order_id: order.order_id,
         end,
         at,
+        why,
     }];
     if order.role == OrderRole::Entry {
         let along = [order.order_id.stop(), order.order_id.target()];
@@ -45,6 +55,7 @@ pub(super) fn close(book: &Book, order: &Order, end: OrderEnd, at: Time) -> Vec<
             order_id: order.order_id,
             end: OrderEnd::Retired,
             at,
+            why: None,
         }));
     }
     changes

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::book::{Baseline, Doubt, Gap, Given, Last, Quote, Traded};
 use super::market_row::Row;
-use super::order::{Fill, Instruction, Order, OrderEnd};
+use super::order::{Fill, Instruction, Order, OrderEnd, Why};
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::{ExecId, OrderId, Principal, StrategyName, Symbol, ThesisSlug};
 use spoolgate_wire::time::Time;
@@ -61,6 +61,9 @@ pub enum Change {
         end: OrderEnd,
         /// When, on the gate's clock.
         at: Time,
+        /// Of an entry that was pulled: which check no longer allowed it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<Why>,
     },
     /// The venue refused an order because of its own filters; the order is no longer open.
     OrderRefused {
@@ -80,6 +83,9 @@ pub enum Change {
         end: OrderEnd,
         /// When, on the gate's clock.
         at: Time,
+        /// Of an entry that was pulled: which check no longer allowed it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<Why>,
     },
     /// A new instruction tells a bridge what an order shall be.
     Instructed(Instruction),

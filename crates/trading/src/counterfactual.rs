@@ -105,6 +105,7 @@ impl Replay {
                 source,
                 order_id,
                 now,
+                key_id: None,
             },
         ) {
             book.apply(&Change::OrderPlaced(order))?;
@@ -148,6 +149,7 @@ impl Replay {
             rules,
             &self.symbol,
             std::slice::from_ref(row),
+            None,
             now,
         )? {
             for change in step.changes {

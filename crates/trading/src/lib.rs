@@ -15,14 +15,16 @@ pub mod conduct;
 pub mod counterfactual;
 pub mod facts;
 pub mod fold;
+pub mod guard;
 pub mod headroom;
 pub mod market_row;
 pub mod order;
 pub mod pricing;
-pub mod reconcile;
+pub mod reach;
 pub mod requests;
 pub mod risk;
 pub mod submit;
+pub mod sums;
 pub mod tighten;
 pub mod usage;
 pub mod valuation;
@@ -55,5 +57,7 @@ mod tests_guard;
 mod tests_limits;
 #[cfg(test)]
 mod tests_risk;
+#[cfg(test)]
+mod tests_standing;
 #[cfg(test)]
 mod tests_usage;

@@ -40,6 +40,22 @@ pub enum OrderEnd {
     Refused,
     /// Its time in force ended.
     Expired,
+    /// An entry that a check no longer allowed was withdrawn by the gate.
+    Pulled,
+}
+
+/// Which check no longer allowed an entry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Why {
+    /// The check.
+    pub check: String,
+    /// The value that it compared; absent for a check that only says yes or no.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<Amount>,
+    /// The limit of that value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Amount>,
 }
 
 /// An open order.
@@ -80,6 +96,9 @@ pub struct Order {
     /// State at the venue behind a bridge; `None` if market rows fill the order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_venue: Option<AtVenue>,
+    /// The key that signed an entry; absent for other orders and for lines of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_id: Option<String>,
 }
 
 impl Order {
@@ -87,6 +106,20 @@ impl Order {
     pub fn leaves(&self) -> Amount {
         self.size
             .checked_sub(self.filled)
+            .filter(|left| left.is_positive())
+            .unwrap_or(Amount::ZERO)
+    }
+
+    /// Returns what may still fill: the size still to fill, and at a venue the rest of the largest
+    /// size that the venue may be working, until it has reported that the order is gone. An order
+    /// that the gate wants to end may fill until then.
+    pub fn open(&self) -> Amount {
+        let most = match &self.at_venue {
+            Some(venue) if venue.gone => return Amount::ZERO,
+            Some(venue) => self.size.max(venue.most()),
+            None => self.size,
+        };
+        most.checked_sub(self.filled)
             .filter(|left| left.is_positive())
             .unwrap_or(Amount::ZERO)
     }
@@ -119,6 +152,7 @@ impl Order {
             thesis_slug: None,
             accepted_at,
             time_in_force: TimeInForce::Gtc,
+            key_id: None,
             at_venue: self
                 .at_venue
                 .as_ref()

@@ -139,6 +139,7 @@ impl Walk {
             }
             Op::Halt(on) => self.world.halted = on.then_some("halted"),
         }
+        self.world.settle("0.1");
         self.check();
     }
 
@@ -196,6 +197,12 @@ impl Walk {
             verdict.changes.iter().any(of)
         };
         if places(OrderRole::Entry) {
+            let placed = OrderId::of_line(self.world.seq);
+            let pulls = self.world.pulls("0.1");
+            assert!(
+                !pulls.iter().any(|(id, _)| *id == placed),
+                "what was just accepted is allowed: {pulls:?}"
+            );
             for name in [
                 "max_single_trade_risk",
                 "max_single_position",
@@ -203,6 +210,7 @@ impl Walk {
                 "same_direction_exposure",
                 "max_portfolio_risk",
                 "loss_budget",
+                "gap_budget",
             ] {
                 let row = row(&verdict, name);
                 // If prices pushed the book over its limit, orders that do not add to the worst
@@ -226,31 +234,35 @@ impl Walk {
         }
     }
 
-    /// Whether the newest entry leaves max(|net + buys|, |net - sells|) unchanged.
+    /// Whether the newest entry leaves the worse side of its symbol unchanged: the sum over its legs
+    /// of what each may come to hold.
     fn worst_units_unchanged(&self, newest: &SubmitOrder) -> bool {
         let book = &self.world.book;
         let (mut long, mut short) = (Amount::ZERO, Amount::ZERO);
-        for position in book
-            .positions
-            .values()
-            .filter(|held| held.symbol == newest.symbol)
-        {
-            long = long.checked_add(position.size).unwrap();
+        let held = book.positions.values();
+        for position in held.filter(|held| held.symbol == newest.symbol) {
+            let size = position.size.abs();
+            let side = if position.size.is_positive() {
+                &mut long
+            } else {
+                &mut short
+            };
+            *side = side.checked_add(size).unwrap();
         }
-        short = short.checked_add(long).unwrap();
         let of_symbol = book
             .orders
             .values()
             .filter(|order| order.symbol == newest.symbol);
         for order in of_symbol.filter(|order| order.role == OrderRole::Entry) {
-            match order.side {
-                Side::Buy => long = long.checked_add(order.leaves()).unwrap(),
-                Side::Sell => short = short.checked_sub(order.leaves()).unwrap(),
-            }
+            let side = match order.side {
+                Side::Buy => &mut long,
+                Side::Sell => &mut short,
+            };
+            *side = side.checked_add(order.leaves()).unwrap();
         }
         match newest.side {
-            Side::Buy => long.abs() <= short.abs(),
-            Side::Sell => short.abs() <= long.abs(),
+            Side::Buy => long <= short,
+            Side::Sell => short <= long,
         }
     }
 
@@ -327,8 +339,15 @@ impl Walk {
         let mut one_by_one = before;
         for row in rows {
             let row = std::slice::from_ref(row);
-            for step in
-                venue::on_rows(&one_by_one, &self.world.rules, symbol, row, self.world.now).unwrap()
+            for step in venue::on_rows(
+                &one_by_one,
+                &self.world.rules,
+                symbol,
+                row,
+                None,
+                self.world.now,
+            )
+            .unwrap()
             {
                 step.changes
                     .iter()

@@ -35,6 +35,11 @@ pub struct Context<'a> {
     pub rulebook_fault: Option<&'a str>,
     /// The order that a cancel names, if it is no longer open; looked up by the host.
     pub closed_order: Option<&'a ClosedOrder>,
+    /// The key that signed the request; `None` for requests that nobody signs.
+    pub key_id: Option<&'a str>,
+    /// Why the key that signed the order no longer counts; `None` for an order that is submitted,
+    /// whose signature was just checked.
+    pub key_fault: Option<&'a str>,
     /// Why control closes the strategy to entries (paused, on standby, or exit only); `None` if it
     /// does not.
     pub paused: Option<&'a str>,

@@ -70,9 +70,9 @@ pub fn of_pending(
         .get(&order.order_id.stop())
         .filter(|stop| stop.ending().is_none());
     match stop.and_then(|stop| stop.trigger) {
-        Some(stop) => of_entry(entry, stop, order.leaves(), instrument, safety),
+        Some(stop) => of_entry(entry, stop, order.open(), instrument, safety),
         None => entry
-            .checked_mul(order.leaves())?
+            .checked_mul(order.open())?
             .checked_mul(*instrument.multiplier),
     }
 }

@@ -77,6 +77,8 @@ pub(super) struct Sent<'a> {
     pub(super) source: &'a Principal,
     pub(super) order_id: OrderId,
     pub(super) now: Time,
+    /// The key that signed it.
+    pub(super) key_id: Option<&'a str>,
 }
 
 fn sent_by<'a>(ctx: &Context<'a>) -> Sent<'a> {
@@ -84,6 +86,7 @@ fn sent_by<'a>(ctx: &Context<'a>) -> Sent<'a> {
         source: ctx.source,
         order_id: ctx.order_id,
         now: ctx.now,
+        key_id: ctx.key_id,
     }
 }
 
@@ -128,6 +131,10 @@ fn new_order(
         accepted_at: sent.now,
         time_in_force: order.time_in_force,
         at_venue,
+        key_id: sent
+            .key_id
+            .filter(|_| role == OrderRole::Entry)
+            .map(str::to_owned),
     }
 }
 
@@ -152,6 +159,7 @@ fn protective_stop(entry: &Order, trigger: Amount) -> Order {
         trigger: Some(trigger),
         thesis_slug: None,
         time_in_force: TimeInForce::Gtc,
+        key_id: None,
         ..entry.clone()
     }
 }
@@ -167,6 +175,7 @@ fn target(entry: &Order, price: Amount) -> Order {
         trigger: None,
         thesis_slug: None,
         time_in_force: TimeInForce::Gtc,
+        key_id: None,
         ..entry.clone()
     }
 }

@@ -2,6 +2,8 @@
 
 use super::book::Book;
 use super::change::Change;
+use super::guard::{self, Impose, Imposed};
+use super::order::Order;
 use super::requests::{ClosedOrder, Context, Messages, Verdict};
 use super::venue::{self, Step};
 use super::{cancel, submit, tighten};
@@ -64,13 +66,14 @@ instruments:
 ";
 
 /// The checks that [`World::shut`] closes.
-pub(super) const SHUT: [&str; 19] = [
+pub(super) const SHUT: [&str; 20] = [
     "slippage_to_plan",
     "same_direction_exposure",
     "correlated_group",
     "strategy_allocation",
     "max_portfolio_risk",
     "loss_budget",
+    "gap_budget",
     "weekly_loss_halt",
     "instrument_allowed",
     "dead_man",
@@ -200,6 +203,29 @@ pub(super) struct World {
     pub closed: Option<ClosedOrder>,
     pub paused: Option<&'static str>,
     pub limit_factor: Option<Amount>,
+    pub key_fault: Option<&'static str>,
+}
+
+/// The doors that a world closes, to every entry alike.
+impl Impose for World {
+    fn clock_fault(&self) -> Option<String> {
+        self.clock_fault.map(str::to_owned)
+    }
+
+    fn rulebook_fault(&self) -> Option<String> {
+        self.rulebook_fault.map(str::to_owned)
+    }
+
+    fn on(&self, _: &Order) -> Imposed {
+        let told = |why: Option<&'static str>| why.map(str::to_owned);
+        Imposed {
+            halted: told(self.halted),
+            unheard: told(self.unheard),
+            paused: told(self.paused),
+            limit_factor: self.limit_factor,
+            key_fault: told(self.key_fault),
+        }
+    }
 }
 
 impl World {
@@ -219,11 +245,31 @@ impl World {
             closed: None,
             paused: None,
             limit_factor: None,
+            key_fault: None,
         };
         world.apply(&[Change::AccountAdjusted { amount: a("5000") }]);
         world.bar("6800", "6800", "6800", "6800");
         world.quote("200", "200.2");
         world
+    }
+
+    /// Returns the entries that are no longer allowed, each with the check.
+    pub(crate) fn pulls(&self, margin: &str) -> Vec<(OrderId, String)> {
+        let pulls = guard::pulls(&self.book, &self.rules, self, self.now, a(margin));
+        let told = pulls.into_iter();
+        told.map(|pull| (pull.order.order_id, pull.why.check))
+            .collect()
+    }
+
+    /// Pulls what is no longer allowed, until everything is.
+    pub(crate) fn settle(&mut self, margin: &str) {
+        let pulls = guard::pulls(&self.book, &self.rules, self, self.now, a(margin));
+        let changes: Vec<Change> = pulls
+            .iter()
+            .flat_map(|pull| pull.changes(&self.book, self.now))
+            .collect();
+        self.apply(&changes);
+        assert_eq!(self.pulls(margin), [], "nothing is left to pull");
     }
 
     pub(crate) fn apply(&mut self, changes: &[Change]) {
@@ -251,6 +297,8 @@ impl World {
             clock_fault: self.clock_fault,
             rulebook_fault: self.rulebook_fault,
             closed_order: self.closed.as_ref(),
+            key_id: None,
+            key_fault: None,
             paused: self.paused,
             limit_factor: self.limit_factor,
         };
@@ -330,7 +378,7 @@ impl World {
     }
 
     pub(crate) fn rows(&mut self, symbol: &Symbol, rows: &[Row]) -> Vec<Step> {
-        let steps = venue::on_rows(&self.book, &self.rules, symbol, rows, self.now).unwrap();
+        let steps = venue::on_rows(&self.book, &self.rules, symbol, rows, None, self.now).unwrap();
         for step in &steps {
             assert!(serde_json::to_vec(&step.changes).unwrap().len() <= 40_000);
             self.apply(&step.changes);

@@ -330,6 +330,7 @@ fn open(world: &mut World, are_positions: bool, count: i64) {
                 accepted_at: world.now,
                 time_in_force: Default::default(),
                 at_venue: None,
+                key_id: None,
             };
             world.book.orders.insert(id, resting);
         }

@@ -1,10 +1,9 @@
 //! What control decides about a strategy: closed to entries, or held to reduced limits. Requests
 //! that make things safer feel none of it.
 
-use super::reconcile::reconcile;
 use super::testing::*;
 use spoolgate_wire::amount::Amount;
-use spoolgate_wire::ids::{Leg, StrategyName};
+use spoolgate_wire::ids::Leg;
 
 const PAUSED: Option<&str> = Some("is paused on `a:b` by a control decision");
 
@@ -153,36 +152,4 @@ fn reduced_limits_hold_no_exit() {
     world.accepted(&sell("0.02"));
     world.flat("6800");
     assert_eq!(world.position(), Amount::ZERO);
-}
-
-#[test]
-fn reconciling_takes_entries_and_leaves_positions_with_their_stops() {
-    let mut world = World::holding("0.01");
-    let resting = world.accepted(&limit(
-        market_order("trend", "BTC-USD", "buy", "0.002", "6690", 1),
-        "6750",
-    ));
-    let exit = world.accepted(&limit(sell("0.01"), "7000"));
-    let others = world.accepted(&limit(
-        market_order("mean", "BTC-USD", "buy", "0.002", "6690", 1),
-        "6750",
-    ));
-    let done = reconcile(&world.book, &[&trend()], world.now).unwrap();
-    assert_eq!(done.cancelled, [resting]);
-    assert_eq!(done.kept, [(trend(), btc())]);
-    world.apply(&done.changes);
-    let left: Vec<_> = world.book.orders.keys().copied().collect();
-    assert!(left.contains(&exit) && left.contains(&others) && left.contains(&others.stop()));
-    assert!(!left.contains(&resting) && !left.contains(&resting.stop()));
-    assert_eq!(
-        left.iter().filter(|id| id.leg == Leg::Stop).count(),
-        2,
-        "the position's stop and the other entry's"
-    );
-    assert_eq!(world.position(), a("0.01"));
-    let nobody = StrategyName::parse("nobody").unwrap();
-    assert_eq!(
-        reconcile(&world.book, &[&nobody], world.now).unwrap(),
-        Default::default()
-    );
 }

@@ -111,21 +111,9 @@ fn a_restricted_instrument_is_left_and_not_entered() {
 }
 
 #[test]
-fn entries_of_an_absent_agent_are_cancelled_and_its_stops_stay() {
+fn one_order_closes_the_position_of_an_absent_agent() {
     let mut world = World::holding("0.01");
-    let entry = world.accepted(&limit(
-        market_order("trend", "BTC-USD", "buy", "0.01", "6600", 1),
-        "6790",
-    ));
-    let exit = world.accepted(&limit(sell("0.005"), "6900"));
-    world.source = spoolgate_wire::ids::Principal::parse("bob").unwrap();
-    let other = world.source.clone();
-    assert!(absent::withdraw(&world.book, &other, world.now).is_empty());
     let alice = spoolgate_wire::ids::Principal::parse("alice").unwrap();
-    let changes = absent::withdraw(&world.book, &alice, world.now);
-    world.apply(&changes);
-    let left: Vec<OrderId> = world.book.orders.keys().copied().collect();
-    assert_eq!(left, [OrderId::of_line(1).stop(), exit], "{entry} is gone");
     // One order closes the position, whatever else rests, and there is never a second one for the
     // same size.
     let position = world.book.positions.values().next().unwrap().clone();

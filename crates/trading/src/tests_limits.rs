@@ -111,6 +111,7 @@ fn entries_of_an_instrument_that_is_gone_stop_new_ones() {
             "same_direction_exposure",
             "max_portfolio_risk",
             "loss_budget",
+            "gap_budget",
             "buying_power"
         ]
     );
@@ -150,17 +151,37 @@ fn a_book_carried_over_its_limit_takes_what_does_not_add_to_the_worst_case() {
     let mut world = World::holding("0.1");
     world.rules.safety.max_single_position = a("0.1").try_into().unwrap();
     world.rules.safety.max_total_exposure = a("0.1").try_into().unwrap();
+    world.rules.safety.max_same_direction_exposure = Some(Amount::ONE.try_into().unwrap());
     let against = market_order("mean", "BTC-USD", "sell", "0.1", "6900", 0);
     let verdict = world.ask(&against);
     assert!(verdict.accepted, "{:?}", failed(&verdict));
     let with = market_order("mean", "BTC-USD", "buy", "0.002", "6700", 0);
     assert_eq!(
         world.refused(&with),
-        [
-            "max_single_position",
-            "max_total_exposure",
-            "same_direction_exposure"
-        ]
+        ["max_single_position", "max_total_exposure"]
+    );
+}
+
+/// Two strategies that build opposite legs in turn never held more than they may, net; then one of
+/// them leaves, which nothing may refuse.
+#[test]
+fn opposite_legs_are_not_netted() {
+    let mut world = World::new();
+    world.rules.safety.max_single_position = a("0.05").try_into().unwrap();
+    world.accepted(&market_order("trend", "BTC-USD", "buy", "0.025", "6700", 0));
+    world.flat("6800");
+    world.accepted(&market_order("mean", "BTC-USD", "sell", "0.025", "6900", 0));
+    world.flat("6800");
+    let more = market_order("trend", "BTC-USD", "buy", "0.025", "6700", 1);
+    assert_eq!(world.refused(&more), ["max_single_position"]);
+    let headroom = world.ask(&more).headroom.unwrap();
+    // The limit is 5% of what is left of 5000; 0.036 x 6803.4 is the most that fits.
+    assert_eq!(headroom.max_size, a("0.011"));
+    world.accepted(&market_order("mean", "BTC-USD", "buy", "0.025", "6700", 0));
+    world.flat("6800");
+    assert_eq!(
+        world.row_of(&more, "max_single_position").value,
+        Some(a("340.17"))
     );
 }
 

@@ -173,17 +173,21 @@ fn the_exposures_by_hand() {
         .for_each(|found| found.allocation = Some(Amount::ONE.try_into().unwrap()));
     let mut value = |order: &SubmitOrder, name: &str| world.row_of(order, name).value.unwrap();
     let [buy_btc, sell_btc, buy_eth, sell_eth] = either_side();
-    // BTC: net 0.006, buys 0.003, ask 6803.4. ETH: net -0.3, sells 0.1 with a limit above the ask.
-    // Long: 0.029 x 6803.4 and nothing; short: 0.024 x 6796.6 and 0.4 x 204.
-    assert_eq!(value(&buy_btc, "same_direction_exposure"), a("197.2986"));
-    assert_eq!(value(&sell_btc, "same_direction_exposure"), a("244.7184"));
-    // Worst of ETH after the buy: long 1.2 x 204; of BTC 0.009 x 6803.4.
-    assert_eq!(value(&buy_eth, "correlated_group"), a("306.0306"));
-    assert_eq!(value(&buy_eth, "same_direction_exposure"), a("306.0306"));
-    assert_eq!(value(&sell_eth, "same_direction_exposure"), a("142.8"));
+    // BTC, ask 6803.4: long 0.01 + 0.003, short 0.004. ETH, at the limit above the ask, 204: long
+    // 0.2, short 0.5 + 0.1. No leg is netted against another one.
+    // Long: 0.033 x 6803.4 and 0.2 x 204; short: 0.034 x 6803.4 and 0.6 x 204.
+    assert_eq!(value(&buy_btc, "same_direction_exposure"), a("265.3122"));
+    assert_eq!(value(&sell_btc, "same_direction_exposure"), a("353.7156"));
+    // Worst of ETH after the buy: long 1.7 x 204; of BTC 0.013 x 6803.4.
+    assert_eq!(value(&buy_eth, "correlated_group"), a("435.2442"));
+    assert_eq!(value(&buy_eth, "same_direction_exposure"), a("435.2442"));
+    // Short: 0.9 x 204 and 0.004 x 6803.4.
+    assert_eq!(value(&sell_eth, "same_direction_exposure"), a("210.8136"));
     // Of `trend` alone: long 0.033 BTC and 0.2 ETH; of `mean`: short 0.034 BTC and 0.6 ETH.
-    assert_eq!(value(&buy_btc, "strategy_allocation"), a("264.5522"));
-    assert_eq!(value(&sell_btc, "strategy_allocation"), a("353.4844"));
+    assert_eq!(value(&buy_btc, "strategy_allocation"), a("265.3122"));
+    assert_eq!(value(&sell_btc, "strategy_allocation"), a("353.7156"));
+    // A tenth of the worst cases: (0.033 x 6803.4 + 0.6 x 204) / 10.
+    assert_eq!(value(&buy_btc, "gap_budget"), a("34.69122"));
 }
 
 #[test]
@@ -517,6 +521,7 @@ fn a_price_that_is_missing_elsewhere_closes_what_counts_it() {
             "same_direction_exposure",
             "max_portfolio_risk",
             "loss_budget",
+            "gap_budget",
             "buying_power"
         ]
     );

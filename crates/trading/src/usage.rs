@@ -113,6 +113,8 @@ impl<'a> Probe<'a> {
             clock_fault: None,
             rulebook_fault: None,
             closed_order: None,
+            key_id: None,
+            key_fault: None,
             paused: None,
             limit_factor: about.factor,
         };
@@ -218,6 +220,7 @@ impl<'a> Probe<'a> {
         }
         add("max_portfolio_risk", "account", buy);
         add("loss_budget", "account", buy);
+        add("gap_budget", "account", buy);
         for symbol in self.rules.instruments.keys() {
             add(
                 "liquidity_participation",

@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use super::book::{Baseline, Book};
-use super::checks::open_notional;
 use super::facts::{Facts, facts};
-use super::order::{Order, OrderRole, Position};
+use super::order::{Order, Position};
 use super::risk;
+use super::sums::Sums;
 use super::usage::{LimitUse, Reduced, usage};
 use super::valuation::{capital_base, is_fresh};
 use spoolgate_rules::Rulebook;
@@ -49,9 +49,12 @@ pub struct PortfolioState {
     pub drawdown_since: Option<Time>,
     /// Worst-case notional of all symbols; null if a price is missing or stale.
     pub exposure: Option<Amount>,
-    /// Possible loss of the open positions down to their stops; null if a price is missing or
-    /// stale.
+    /// Possible loss of everything open down to its stops, working entries included: equity less what
+    /// is left if every entry fills at its worst price and every position leaves at its stops; null
+    /// if a price is missing or stale.
     pub open_risk: Option<Amount>,
+    /// Sum of |size| x mark x multiplier over the positions; null if a price is missing or stale.
+    pub gross: Option<Amount>,
     /// Positions by symbol, then strategy.
     pub positions: Vec<PositionView>,
     /// Agents whose entries the dead man's switch has closed.
@@ -161,7 +164,8 @@ pub fn portfolio(book: &Book, rules: &Rulebook, now: Time, reduced: &Reduced) ->
         peak_equity: account.peak_equity,
         drawdown_since: account.drawdown_since,
         exposure: exposure(book, rules, now),
-        open_risk: all_open_risk(book, rules, now),
+        open_risk: open_risk(book, rules, now),
+        gross: gross(book, rules, now),
         positions,
         unheard: Vec::new(),
         limits: usage(book, rules, now, reduced),
@@ -240,35 +244,26 @@ fn position_view(book: &Book, rules: &Rulebook, position: &Position, now: Time) 
     }
 }
 
-/// Returns the possible loss of the open positions down to their stops, account currency; `None` if
-/// a price is missing or stale.
-pub fn all_open_risk(book: &Book, rules: &Rulebook, now: Time) -> Option<Amount> {
-    sum(book
-        .positions
-        .values()
-        .map(|position| open_risk(book, rules, position, now)))
-}
-
-fn open_risk(book: &Book, rules: &Rulebook, position: &Position, now: Time) -> Option<Amount> {
-    let instrument = rules.instruments.get(&position.symbol)?;
-    let mark = book.fresh_mark(instrument, position.size.is_positive(), rules, now)?;
-    risk::of_position(book, position, mark, instrument, &rules.safety)
+/// Returns the possible loss of everything open down to its stops, account currency; `None` if a
+/// price is missing or stale.
+pub fn open_risk(book: &Book, rules: &Rulebook, now: Time) -> Option<Amount> {
+    Sums::new(book, rules, now).open_risk().ok()
 }
 
 /// Returns the sum of the worst cases of every symbol that has anything open, account currency;
 /// `None` if a price is missing or stale.
 pub fn exposure(book: &Book, rules: &Rulebook, now: Time) -> Option<Amount> {
-    let held = book.positions.keys().map(|(symbol, _)| symbol);
-    let entries = book
-        .orders
-        .values()
-        .filter(|order| order.role == OrderRole::Entry);
-    let symbols: std::collections::BTreeSet<&Symbol> =
-        held.chain(entries.map(|order| &order.symbol)).collect();
-    sum(symbols.into_iter().map(|symbol| {
-        let instrument = rules.instruments.get(symbol)?;
-        let seen = book.two_sided(instrument)?;
-        let is_current = is_fresh(seen.time, now, instrument, &rules.safety);
-        is_current.then(|| open_notional(book, instrument, seen.ask))?
+    let sides = Sums::new(book, rules, now).sides(|_| true).ok();
+    sides.map(|sides| sides.worst)
+}
+
+/// Returns sum |size| x mark x multiplier over the positions, account currency; `None` if a price is
+/// missing or stale.
+fn gross(book: &Book, rules: &Rulebook, now: Time) -> Option<Amount> {
+    sum(book.positions.values().map(|held| {
+        let instrument = rules.instruments.get(&held.symbol)?;
+        let mark = book.fresh_mark(instrument, held.size.is_positive(), rules, now)?;
+        mark.checked_mul(held.size.abs())?
+            .checked_mul(*instrument.multiplier)
     }))
 }

@@ -85,7 +85,15 @@ fn redact(home: &mut Home, args: &Args, output: &Output) -> Result<Exit> {
     });
     let plan = match plan {
         Ok(plan) => plan,
-        Err(RedactError::Home(error)) => return Err(error.into()),
+        Err(RedactError::Home(error)) => {
+            if args.yes && error.exit() == Exit::Storage {
+                output.remark(
+                    "the content may still be there; repeat the command, which finishes what a line \
+                        records already, and see `audit verify`",
+                );
+            }
+            return Err(error.into());
+        }
         Err(RedactError::Refused(why)) => bail!(why),
     };
     print(home, &plan, args.yes, output)

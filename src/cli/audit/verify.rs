@@ -120,12 +120,14 @@ pub(crate) fn print_report(report: &Report, output: &Output) -> Result<()> {
         Reached::RememberedHead => "chain, seals, and a head noted elsewhere",
     };
     output.table(&["ledger", ""], &[], &rows(report, reached))?;
-    for problem in &report.problems {
+    let unfinished = report.sealed.unfinished.iter();
+    let unfinished = unfinished.map(|found| format!("UNFINISHED  {}: {}", found.file, found.what));
+    let problems = report.problems.iter().map(|problem| {
+        let (file, offset) = (&problem.file, problem.offset);
+        format!("PROBLEM  {file} at byte {offset}: {}", problem.what)
+    });
+    for told in unfinished.chain(problems) {
         // The ledger must not control the terminal of its auditor.
-        let told = format!(
-            "PROBLEM  {} at byte {}: {}",
-            problem.file, problem.offset, problem.what
-        );
         output.line(&output::plain(&told))?;
     }
     Ok(())
@@ -183,16 +185,20 @@ fn rows(report: &Report, reached: &str) -> Vec<Vec<String>> {
             fields,
             disclosed,
             redacted,
+            unfinished,
             not_seen,
             ..
         } = &report.sealed;
-        let known = if *not_seen {
+        let mut known = if *not_seen {
             "disclosures not verified: the folder lacks `blobs`".to_owned()
         } else {
             format!(
                 "{disclosed} disclosures match their commitments, {redacted} redacted by a line"
             )
         };
+        if !unfinished.is_empty() {
+            known += &format!(", {} redacted by a line but NOT deleted", unfinished.len());
+        }
         rows.push(row("sealed fields", &format!("{fields}: {known}")));
     }
     rows

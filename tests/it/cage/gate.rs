@@ -11,8 +11,7 @@ use spoolgate_rules::gateway::ACTIONS;
 use spoolgate_wire::signing::SignKey;
 
 use super::*;
-use crate::kit::gateway_home::{SERVICES, exec, gateway};
-use crate::kit::keys::add_key;
+use crate::kit::gateway_home::{exec, gateway, with_core};
 use crate::kit::process::{Running, answered, until};
 use crate::kit::users;
 use crate::kit::{Scratch, Sent, lines, show, sign, spoolgate, succeed};
@@ -28,18 +27,10 @@ struct Gate {
 impl Gate {
     fn new(script: &str) -> Gate {
         let scratch = Scratch::new();
-        let home = scratch.home();
-        fs::create_dir(home.join("work")).unwrap();
-        fs::write(home.join("rules/services.yaml"), SERVICES).unwrap();
+        fs::create_dir(scratch.home().join("work")).unwrap();
         let mut adapter = exec(&ACTIONS, script, 300);
         adapter["command"]["write"] = json!(["work"]);
-        fs::write(home.join("rules/gateway.yaml"), gateway(&[adapter])).unwrap();
-        let path = home.join("rules/principals.yaml");
-        let principals = fs::read_to_string(&path).unwrap();
-        let core = "  - name: core\n    role: agent\n    actions: [email.send]\n";
-        fs::write(&path, format!("{principals}{core}")).unwrap();
-        succeed(&home, &["run", "--until-idle"]);
-        let core = add_key(&home, "core", &scratch.beside("core.key"));
+        let core = with_core(&scratch, &gateway(&[adapter]));
         Gate { scratch, core }
     }
 

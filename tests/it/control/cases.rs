@@ -18,7 +18,7 @@ use spoolgate_gate::decide::needs;
 use spoolgate_gate::prepare::{Keyring, Origin};
 use spoolgate_gate::record::{Decision, Record};
 use spoolgate_gate::state::{ClockFault, Halt, KeyRecord};
-use spoolgate_gate::{Change, Delivery, Lookups, State, decide, prepare};
+use spoolgate_gate::{Change, Delivery, Lookups, State, decide, prepare, pulls};
 use spoolgate_home::index::{Outstanding, Store, fold};
 use spoolgate_rules::{Bundle, Rulebook};
 use spoolgate_trading as trading;
@@ -44,6 +44,7 @@ const PRINCIPALS: &str = "principals:
   - {name: elsewhere, role: agent, control: {concerns: ['paper:eth-usd'], override: true}}
   - {name: trend-bot, role: agent, strategies: [trend]}
   - {name: range-bot, role: agent, strategies: [range]}
+  - {name: other-bot, role: agent, strategies: [other, uuid, loner]}
   - {name: prices, role: feed}
 ";
 
@@ -79,6 +80,13 @@ fn rules(edit: &Value) -> Rulebook {
         ),
         strategy("loner", "status: active\n"),
     ]);
+    for name in ["trend", "range", "other", "uuid", "loner"] {
+        let thesis = format!(
+            "---\nslug: of-{name}\nstrategy: {name}\nsymbol: BTC-USD\ndirection: long\n\
+                expires: 2027-01-01T00:00:00Z\ninvalid_below: 100\n---\nWhy.\n"
+        );
+        files.insert(format!("proposals/theses/of-{name}.md"), thesis);
+    }
     for replaced in edit.as_array().into_iter().flatten() {
         let [file, from, to] = [0, 1, 2].map(|n| replaced[n].as_str().unwrap());
         let text = files
@@ -87,7 +95,11 @@ fn rules(edit: &Value) -> Rulebook {
         assert!(text.contains(from), "{file} has no {from:?}");
         *text = text.replace(from, to);
     }
-    Rulebook::compile(&Bundle { files }).unwrap()
+    let mut rules = Rulebook::compile(&Bundle { files }).unwrap();
+    // Two entries fit, and one fits a reduced strategy.
+    let most = Amount::parse_exact("0.09").unwrap();
+    rules.safety.max_single_position = most.try_into().unwrap();
+    rules
 }
 
 struct OneKey;
@@ -199,17 +211,22 @@ impl Bench {
     fn entry(&mut self, strategy: &str, filled: &str) -> u64 {
         self.seq += 1;
         let (id, at) = (self.seq, self.now);
+        let thesis = format!("of-{strategy}");
+        let source = match strategy {
+            "trend" | "range" => format!("{strategy}-bot"),
+            _ => "other-bot".to_owned(),
+        };
         let order = |id: String, role: &str, side: &str, kind: &str, size: &str| {
             let (price, trigger) = if kind == "limit" {
                 (json!("6800"), Value::Null)
             } else {
                 (Value::Null, json!("6700"))
             };
-            json!({"OrderPlaced": {"order_id": id, "source": "trend-bot", "strategy": strategy,
+            json!({"OrderPlaced": {"order_id": id, "source": source, "strategy": strategy,
                 "symbol": "BTC-USD",
                 "side": side, "role": role, "order_type": kind, "size": size, "filled": "0",
                     "price": price,
-                "trigger": trigger, "triggered": false, "thesis_slug": null, "accepted_at": at}})
+                "trigger": trigger, "triggered": false, "thesis_slug": thesis, "accepted_at": at}})
         };
         self.book(order(format!("o-{id}"), "entry", "buy", "limit", "0.03"));
         self.book(order(
@@ -390,6 +407,13 @@ impl Bench {
             &record,
         )
         .unwrap();
+        // What the decision no longer allows is pulled, as by the gate.
+        let margin = pulls::margin(record.changes(), &self.rules);
+        while let Some(line) = pulls::next(&self.state, &self.rules, margin, self.now) {
+            for change in &line.changes {
+                self.state.apply(change).unwrap();
+            }
+        }
         self.decisions.insert(self.seq, decided.decision.clone());
         Ok(decided.decision)
     }

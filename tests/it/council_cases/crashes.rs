@@ -3,44 +3,14 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::Arc;
 
 use spoolgate_home::Seams;
 
 use crate::kit::campaign;
 use crate::kit::court::{Court, SEATS, decision_bytes, opinion, request, speaker, verdict};
-use crate::kit::layered::{Fuse, Layered};
 use crate::kit::place::drain;
 
 const ROLES: [&str; 3] = ["Risk Officer", "Code Auditor", "Integration Engineer"];
-
-/// Returns seams with which a home dies at a call of the disk, before or after the call is made;
-/// the fuse counts the calls.
-pub(super) fn mortal(court: &Court, calls: i64, after: bool) -> (Seams, Arc<Fuse>) {
-    let fuse = Fuse::of(calls);
-    let burns = Arc::clone(&fuse);
-    let disk = Layered::around(court.place.disk.clone(), move |call| {
-        if call.verb == "sync_dir" || !(call.is_change() || call.is_of_log()) {
-            return Ok(());
-        }
-        if !call.is_done {
-            let _ = burns.burn();
-        }
-        assert!(
-            burns.left() != 0 || call.is_done != after,
-            "killed at {}, after it: {after}",
-            call.verb
-        );
-        Ok(())
-    });
-    (
-        Seams {
-            disk: Arc::new(disk),
-            ..court.place.seams()
-        },
-        fuse,
-    )
-}
 
 /// Drops everything for one case into the spool at once; one of the verdicts comes through the
 /// spool of commands.
@@ -83,7 +53,7 @@ fn killed_at_every_call_of_the_disk() {
     drop_all(&base);
     for one_by_one in [false, true] {
         let whole = base.fork();
-        let (seams, fuse) = mortal(&whole, i64::MAX, false);
+        let (seams, fuse) = whole.place.mortal(i64::MAX, false);
         live(&whole, seams, one_by_one);
         let calls = i64::MAX - fuse.left();
         let expected = decision_bytes(whole.told().ruling("req_1").1);
@@ -101,7 +71,7 @@ fn killed_at_every_call_of_the_disk() {
                 let what =
                     format!("call {at} of {calls}, after: {after}, one by one: {one_by_one}");
                 let court = base.fork();
-                let (seams, _) = mortal(&court, at, after);
+                let (seams, _) = court.place.mortal(at, after);
                 let died = catch_unwind(AssertUnwindSafe(|| live(&court, seams, one_by_one)));
                 assert!(died.is_err(), "{what}: it lived");
                 let mut home = court.open();

@@ -16,7 +16,6 @@ use spoolgate_replay::history::each_decision;
 use spoolgate_wire::code::Code;
 use spoolgate_wire::signing::{SignKey, sha256_hex};
 
-use super::crashes::mortal;
 use crate::kit::court::{Court, opinion, speaker, verdict};
 
 /// Is in every artifact and nowhere else; JSON escapes none of its characters.
@@ -605,11 +604,13 @@ fn verify_reports_disclosures_that_no_line_redacted() {
     home.redact(&asked(vec![line], &[])).unwrap();
     court.place.disk.put(&path, &good);
     let found = report(&court);
-    assert!(
-        !found.ok && found.problems[0].what.contains("still exists"),
-        "{:?}",
-        found.problems
-    );
+    let [left] = &found.sealed.unfinished[..] else {
+        panic!("{:?}", found.sealed)
+    };
+    assert!(found.ok && left.what.contains("still exists"), "{left:?}");
+    assert_eq!(counts(&court), (3, 0, 2));
+    court.place.disk.put(&path, b"WyJ4Il0");
+    assert!(!report(&court).ok, "other bytes than the line commits to");
     drop(home);
     drop(court.open());
     assert_eq!(counts(&court), (3, 0, 3));
@@ -641,7 +642,7 @@ fn a_redaction_is_finished_or_was_never_begun() {
     home.finish("decided").unwrap();
     drop(home);
     let redact = |court: &Court, calls: i64, after: bool| {
-        let (seams, fuse) = mortal(court, i64::MAX, after);
+        let (seams, fuse) = court.place.mortal(i64::MAX, after);
         let mut home = court.place.open_with(seams).unwrap();
         fuse.set(calls);
         home.redact(&asked(vec![line], &[])).unwrap();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::kit::desk::{Desk, order};
 use crate::kit::ledger_files::lines_of;
+use crate::kit::place::Place;
 use serde_json::{Value, json};
 use spoolgate_home::Home;
 use spoolgate_home::batch::Outcome;
@@ -41,8 +42,9 @@ fn answer(desk: &Desk, id: &str) -> Value {
     serde_json::from_slice(&desk.place.disk.get(format!("spool/out/{id}.json")).unwrap()).unwrap()
 }
 
-fn storage_lines(desk: &Desk) -> Vec<String> {
-    let log = desk.place.disk.get("audit/log-00000001.jsonl").unwrap();
+/// Returns the notes of the lines that tell of the room on the disk.
+pub(super) fn storage_lines(place: &Place) -> Vec<String> {
+    let log = place.disk.get("audit/log-00000001.jsonl").unwrap();
     let lines = lines_of(&log).into_iter();
     lines
         .map(|line| serde_json::from_slice::<Value>(&line).unwrap())
@@ -103,7 +105,7 @@ fn what_makes_things_safer_is_served_and_the_rest_may_come_again() {
     let clear = r#"{"scope":"all","reason":"back"}"#;
     let outcome = desk.one_as_owner(&mut home, "clear", "halt.clear", clear);
     assert_eq!(code(&outcome), Some(Code::StorageLow), "also of a person");
-    let lines = storage_lines(&desk);
+    let lines = storage_lines(&desk.place);
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(
         lines[0].contains(" bytes are free on the disk of the ledger"),
@@ -116,7 +118,7 @@ fn what_makes_things_safer_is_served_and_the_rest_may_come_again() {
     desk.place.disk.leave(Some(FLOOR + FLOOR / 4 + 100_000));
     let outcome = desk.one_as_owner(&mut home, "clear", "halt.clear", clear);
     assert_eq!(code(&outcome), None, "the same id: it was not used up");
-    assert_eq!(storage_lines(&desk).len(), 2);
+    assert_eq!(storage_lines(&desk.place).len(), 2);
     home.finish("done").unwrap();
     drop(home);
     let options = Options {

@@ -20,7 +20,7 @@ use spoolgate_replay::replay::{Class, Options, Report, replay};
 use spoolgate_wire::signing::sha256_hex;
 
 /// Is in every sealed member and nowhere else; JSON escapes none of its characters.
-const SECRET: &str = "the-password-is-hunter2";
+pub(super) const SECRET: &str = "the-password-is-hunter2";
 
 /// Returns each action with sealed members: a payload, their pointers, and the readings of rules
 /// that show them.
@@ -89,7 +89,7 @@ fn is_within(bytes: &[u8], part: &[u8]) -> bool {
 }
 
 /// Returns the files of the whole home, including those of SQLite, that contain one of these texts.
-fn holding(home: &GatewayHome, texts: &[String]) -> Vec<String> {
+pub(super) fn holding(home: &GatewayHome, texts: &[String]) -> Vec<String> {
     let mut files = home.place.disk.files_below("");
     let mut folders = vec![home.place.root.path().to_owned()];
     while let Some(folder) = folders.pop() {
@@ -141,7 +141,7 @@ fn tell_tales(home: &GatewayHome, lines: &[&Decision], payload: &str) -> Vec<Str
     texts
 }
 
-fn asked(line: u64, fields: &[&str]) -> Asked {
+pub(super) fn asked(line: u64, fields: &[&str]) -> Asked {
     let fields = fields.iter().map(|field| (*field).to_owned()).collect();
     Asked {
         lines: vec![line],
@@ -179,7 +179,7 @@ fn not_again(report: &Report) -> BTreeMap<String, u64> {
     rows.map(|row| (row.what.clone(), row.lines)).collect()
 }
 
-fn check_sound(home: &GatewayHome) {
+pub(super) fn check_sound(home: &GatewayHome) {
     let report = Files::of(&home.place).verify(true).unwrap();
     assert!(report.ok, "{:?}", report.problems);
     let (_, same) = Home::rebuild(home.place.root.path(), home.place.seams()).unwrap();
@@ -187,7 +187,7 @@ fn check_sound(home: &GatewayHome) {
 }
 
 /// Returns the lines of the request `id`.
-fn lines_of(home: &GatewayHome, id: &str) -> Vec<(u64, Decision)> {
+pub(super) fn lines_of(home: &GatewayHome, id: &str) -> Vec<(u64, Decision)> {
     let decisions = home.decisions().into_iter();
     decisions
         .filter(|(_, decision)| decision.request_id.as_deref() == Some(id))

@@ -352,10 +352,11 @@ fn the_portfolio_shows_every_limit_and_what_is_left() {
         "order.submit",
         &order("buy", "0.02", "6700", "6600"),
     );
-    succeed(&home, &["halt", "set", "--reason", "a drill"]);
-    let view: Value =
-        serde_json::from_str(&succeed(&home, &["--format", "json", "portfolio"])).unwrap();
-    let of = |check: &str, of: &str| -> Value {
+    let looked = || -> Value {
+        serde_json::from_str(&succeed(&home, &["--format", "json", "portfolio"])).unwrap()
+    };
+    let mut view = looked();
+    let of = |view: &Value, check: &str, of: &str| -> Value {
         let limits = view["limits"].as_array().unwrap();
         let found = limits
             .iter()
@@ -364,22 +365,26 @@ fn the_portfolio_shows_every_limit_and_what_is_left() {
             .unwrap_or_else(|| panic!("no {check} of {of} in {limits:#?}"))
             .clone()
     };
-    let row = of("max_total_exposure", "account");
+    let row = of(&view, "max_total_exposure", "account");
     let amount = |name: &str| row[name].as_str().unwrap().parse::<f64>().unwrap();
     assert!(
         (amount("used") - amount("limit") + amount("left")).abs() < 1e-9,
         "{row}"
     );
     assert!(amount("used") > 130.0 && amount("limit") == 2500.0, "{row}");
-    assert_eq!(of("max_open_orders", "account")["used"], "1");
+    assert_eq!(of(&view, "max_open_orders", "account")["used"], "1");
+    // The halt pulls the order.
+    succeed(&home, &["halt", "set", "--reason", "a drill"]);
+    view = looked();
+    assert_eq!(of(&view, "max_open_orders", "account")["used"], "0");
     assert!(
-        of("manual_halt", "account")["closed"]
+        of(&view, "manual_halt", "account")["closed"]
             .as_str()
             .unwrap()
             .contains("a drill")
     );
     assert!(
-        of("strategy_active", "strategy range")["closed"]
+        of(&view, "strategy_active", "strategy range")["closed"]
             .as_str()
             .unwrap()
             .contains("is on standby")
@@ -389,6 +394,7 @@ fn the_portfolio_shows_every_limit_and_what_is_left() {
         "max_total_exposure",
         "same_direction_exposure",
         "loss_budget",
+        "gap_budget",
         "drawdown_halt",
         "buying_power",
         "order_rate",

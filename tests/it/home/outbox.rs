@@ -205,10 +205,8 @@ fn the_same_request_again_has_the_same_answer() {
         "planned_stop": "6500"});
     let bot = desk.scratch.bot.clone();
     let answer = desk.ask(&bot, "trend-bot", "order.submit", &order);
-    assert_eq!(
-        answer["data"]["Rejected"]["checks_failed"][0]["check_name"], "symbol_halt",
-        "{answer:#}"
-    );
+    let failed = answer["data"]["Rejected"]["checks_failed"].to_string();
+    assert!(failed.contains("\"symbol_halt\""), "{answer:#}");
     let status = succeed(&desk.home(), &["portfolio"]);
     assert!(
         status.contains("book and venue may differ in `BTC-USD`"),
@@ -218,7 +216,11 @@ fn the_same_request_again_has_the_same_answer() {
         &desk.home(),
         &["halt", "clear", "--symbol", "BTC-USD", "--reason", "looked"],
     );
-    desk.submit("BTC-USD", "buy", "0.01", "btc-dip-long");
+    // The rest of the entry was pulled meanwhile, and until the venue has reported what became of it
+    // and of its stop it counts whole.
+    let answer = desk.ask(&bot, "trend-bot", "order.submit", &order);
+    let failed = answer["data"]["Rejected"]["checks_failed"].to_string();
+    assert!(!failed.contains("\"symbol_halt\""), "{answer:#}");
     assert_the_state_is_that_of_the_ledger(&desk.home());
 }
 

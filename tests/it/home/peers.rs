@@ -58,6 +58,13 @@ impl Desk {
         (desk, home)
     }
 
+    /// The cash that neither shorts nor working entries need.
+    fn free(&self, home: &Home) -> Amount {
+        let (book, now) = (&home.state().book, self.place.clock.now());
+        let sums = spoolgate_trading::sums::Sums::new(book, home.rulebook(), now);
+        sums.free().unwrap()
+    }
+
     fn name(&self) -> String {
         self.next.set(self.next.get() + 1);
         format!("n{:04}", self.next.get())
@@ -251,10 +258,18 @@ fn exit_blocked_by_a_halt() {
 fn exit_blocked_by_cash() {
     let (desk, mut home) = Desk::new();
     desk.hold(&mut home, "sell", "0.02", "7000");
+    // What a short ties up cannot be withdrawn: its proceeds, and as much again.
     let cash = desk.view(&home).cash;
-    let all = json!({"amount": (-cash).to_string(), "reason": "all of it"}).to_string();
-    accepted(&desk.ask_as_owner(&mut home, "account.adjust", &all));
-    assert_eq!(desk.view(&home).cash, Amount::ZERO);
+    let out =
+        |amount: Amount| json!({"amount": (-amount).to_string(), "reason": "out"}).to_string();
+    let refusal = desk.ask_as_owner(&mut home, "account.adjust", &out(cash));
+    assert_eq!(refusal.answer.error.unwrap().code, Code::StateConflict);
+    let free = desk.free(&home);
+    let more = free.checked_add(a("0.00000001")).unwrap();
+    let refusal = desk.ask_as_owner(&mut home, "account.adjust", &out(more));
+    assert_eq!(refusal.answer.error.unwrap().code, Code::StateConflict);
+    accepted(&desk.ask_as_owner(&mut home, "account.adjust", &out(free)));
+    assert_eq!(desk.free(&home), Amount::ZERO);
     let more = order("sell", "0.002", "7000", thesis("sell"));
     refused(&desk.ask(&mut home, "order.submit", &more), "buying_power");
     accepted(&desk.ask(&mut home, "order.submit", &exit("buy", "0.02")));

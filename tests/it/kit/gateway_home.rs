@@ -20,7 +20,10 @@ use spoolgate_wire::answer::Answer;
 use spoolgate_wire::envelope::Envelope;
 use spoolgate_wire::signing::SignKey;
 
+use super::keys::add_key;
 use super::place::Place;
+use super::prepared::edit;
+use super::{Scratch, succeed};
 
 /// The services, unless a test writes others.
 pub(crate) const SERVICES: &str = "\
@@ -276,25 +279,31 @@ impl GatewayHome {
     }
 }
 
+/// Gives a real home services, this rules/gateway.yaml and `core`, which may send mail, and returns
+/// the key of `core`.
+pub(crate) fn with_core(scratch: &Scratch, gateway: &str) -> SignKey {
+    let home = scratch.home();
+    fs::write(home.join("rules/services.yaml"), SERVICES).unwrap();
+    fs::write(home.join("rules/gateway.yaml"), gateway).unwrap();
+    edit(&home.join("rules/principals.yaml"), |text| {
+        format!("{text}  - name: core\n    role: agent\n    actions: [email.send]\n")
+    });
+    succeed(&home, &["run", "--until-idle"]);
+    add_key(&home, "core", &scratch.beside("core.key"))
+}
+
 /// Lets `trend-bot` of a real home request every action at these services, without a limit of
 /// rates.
 pub(crate) fn let_trend_bot_act(home: &Path) {
     fs::write(home.join("rules/services.yaml"), SERVICES).unwrap();
-    let edit = |name: &str, change: &dyn Fn(&str) -> String| {
-        let path = home.join("rules").join(name);
-        let before = fs::read_to_string(&path).unwrap();
-        let after = change(&before);
-        assert_ne!(before, after, "{name}");
-        fs::write(path, after).unwrap();
-    };
     let actions = format!(
         "  - name: trend-bot\n    actions: [{}]\n",
         ACTIONS.join(", ")
     );
-    edit("principals.yaml", &|text| {
+    edit(&home.join("rules/principals.yaml"), |text| {
         text.replacen("  - name: trend-bot\n", &actions, 1)
     });
-    edit("safety.yaml", &|text| {
+    edit(&home.join("rules/safety.yaml"), |text| {
         let kept: Vec<&str> = text
             .lines()
             .filter(|line| !line.starts_with("max_messages_per_minute"))

@@ -15,6 +15,7 @@ use spoolgate_wire::ids::Principal;
 use spoolgate_wire::signing::SignKey;
 use spoolgate_wire::time::Time;
 
+use super::layered::{Fuse, Layered};
 use super::memory_disk::MemoryDisk;
 use super::signed;
 
@@ -105,6 +106,34 @@ impl Place {
     /// Returns the seams to the outside.
     pub(crate) fn seams(&self) -> Seams {
         seams(&self.disk, &self.clock, 0)
+    }
+
+    /// Returns seams with which a home dies at a call of the disk, before or after the call is
+    /// made; the fuse counts the calls.
+    pub(crate) fn mortal(&self, calls: i64, after: bool) -> (Seams, Arc<Fuse>) {
+        let fuse = Fuse::of(calls);
+        let burns = Arc::clone(&fuse);
+        let disk = Layered::around(self.disk.clone(), move |call| {
+            if call.verb == "sync_dir" || !(call.is_change() || call.is_of_log()) {
+                return Ok(());
+            }
+            if !call.is_done {
+                let _ = burns.burn();
+            }
+            assert!(
+                burns.left() != 0 || call.is_done != after,
+                "killed at {}, after it: {after}",
+                call.verb
+            );
+            Ok(())
+        });
+        (
+            Seams {
+                disk: Arc::new(disk),
+                ..self.seams()
+            },
+            fuse,
+        )
     }
 
     /// Opens the home.

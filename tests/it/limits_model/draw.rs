@@ -51,7 +51,7 @@ pub(super) fn rows(world: &mut World, listed: &Listed, is_wild: bool) -> Vec<Row
         volume,
     };
     // Wild rows are often wrong, and the market then goes on where it was.
-    if !is_wild || world.random.one_in(2) {
+    if !is_wild || open % 2 == 0 {
         world.near.insert(listed.symbol, close);
     }
     if listed.symbol == "ALPHA" {

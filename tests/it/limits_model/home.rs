@@ -88,7 +88,7 @@ const KNOBS: &[Knob] = &[
     knob("max_order_value", "100000", &["60", "150", "400"]),
     knob("max_volume_share", ABSENT, &["0.02", "0.1"]),
     knob("max_open_positions", "1000", &["1", "2", "4"]),
-    knob("max_open_orders", "1000", &["1", "3", "6"]),
+    knob("max_open_orders", "1000", &["1", "2", "4"]),
     knob("max_entries_per_minute", "1000", &["1", "2"]),
     knob("max_entries_per_minute_all", "1000", &["1", "3"]),
     knob("max_executions", "1000", &["1", "2", "4"]),
@@ -113,6 +113,7 @@ const KNOBS: &[Knob] = &[
     knob("request_age_max_s", "60", &["2"]),
     knob("request_ahead_max_s", "5", &["1"]),
     knob("exit_age_max_s", "86400", &["90"]),
+    knob("stress_gap", "0.0001", &["0.01", "0.3"]),
     // Limits of instruments.
     knob("tick", "fine", &["coarse"]),
     knob("lot", "fine", &["coarse"]),

@@ -383,6 +383,7 @@ impl<'a> Judge<'a> {
             ),
             ("max_portfolio_risk", Some(known(self.max_portfolio_risk()))),
             ("loss_budget", Some(known(self.loss_budget()))),
+            ("gap_budget", Some(known(self.gap_budget()))),
             ("daily_loss_halt", Some(known(self.daily_loss_halt()))),
             ("weekly_loss_halt", Some(known(self.weekly_loss_halt()))),
             ("drawdown_halt", Some(known(self.drawdown_halt()))),
@@ -601,8 +602,13 @@ impl<'a> Judge<'a> {
     pub(super) fn left_to_lose(&self) -> Option<Rat> {
         let safety = &self.sums.rules.safety;
         let day = r(*safety.max_daily_loss).plus(&self.day_profit()?);
-        let week = r(*safety.max_weekly_loss).plus(&self.week_profit()?);
-        Some(smaller(&day, &week).times(&self.around.factor))
+        Some(smaller(&day.times(&self.around.factor), &self.week_left()?))
+    }
+
+    /// Returns what may still be lost this week.
+    pub(super) fn week_left(&self) -> Option<Rat> {
+        let week = r(*self.sums.rules.safety.max_weekly_loss).plus(&self.week_profit()?);
+        Some(week.times(&self.around.factor))
     }
 
     /// Returns the resting limit orders of the same signer that the order would trade with.

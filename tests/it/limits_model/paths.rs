@@ -1,5 +1,6 @@
-//! Every way in which open entries may fill, compared with the limits: the entries of each subset
-//! fill at their worst prices, the others do not fill, and then every stop is hit.
+//! Every way in which open entries may fill and legs may leave, compared with the limits: the entries
+//! of each subset fill at their worst prices, the others do not fill, then the legs of each subset
+//! leave, or every stop is hit.
 
 use std::collections::BTreeMap;
 
@@ -94,7 +95,7 @@ impl<'a> Path<'a> {
             .collect();
         let mut cash = paper.cash();
         for order in &filled {
-            let worst = Self::price(&sums, order)?;
+            let worst = Self::entered_at(&sums, order)?;
             let value = worst
                 .times(&order.leaves())
                 .times(&sums.multiplier(&order.owner.0)?);
@@ -121,7 +122,8 @@ impl<'a> Path<'a> {
         })
     }
 
-    fn price(sums: &Sums, order: &Working) -> Option<Rat> {
+    /// Returns the worst price at which an entry may fill.
+    fn entered_at(sums: &Sums, order: &Working) -> Option<Rat> {
         let seen = sums.fresh(&order.owner.0)?;
         Some(Terms::of(order).worst_entry(&seen, &r(*sums.rules.safety.entry_slippage)))
     }
@@ -133,35 +135,35 @@ impl<'a> Path<'a> {
         ];
         let (mut total, mut long, mut short) = (Rat::zero(), Rat::zero(), Rat::zero());
         let mut groups: BTreeMap<String, Rat> = BTreeMap::new();
-        for (symbol, units) in self.units(None) {
-            let value = self.value(&symbol, &units, None)?;
-            let of_side = if units.is_negative() {
-                &mut short
-            } else {
-                &mut long
-            };
-            *of_side = of_side.plus(&value.abs());
-            total = total.plus(&value.abs());
+        for (symbol, [most_long, most_short]) in self.after_any_leaves(None) {
+            let each = self.price(&symbol)?;
+            long = long.plus(&most_long.times(&each));
+            short = short.plus(&most_short.times(&each));
+            let value = larger(&most_long, &most_short).times(&each);
+            total = total.plus(&value);
             if let Some(group) = &self.sums.rule(&symbol)?.group {
                 let sum = groups
                     .entry(format!("group {group}"))
                     .or_insert_with(Rat::zero);
-                *sum = sum.plus(&value.abs());
+                *sum = sum.plus(&value);
             }
-            all.push((format!("position {symbol}"), value.abs()));
+            all.push((format!("position {symbol}"), value));
         }
+        let gap = total.times(&r(*self.sums.rules.safety.stress_gap));
         all.extend([
+            ("gap".to_owned(), gap),
             ("total".to_owned(), total),
             ("long".to_owned(), long),
             ("short".to_owned(), short),
         ]);
         all.extend(groups);
         for strategy in self.held.keys().map(|owner| owner.1.as_str()) {
-            let units = self.units(Some(strategy)).into_iter();
-            let sum = units.map(|(symbol, units)| self.value(&symbol, &units, Some(strategy)));
-            let sum = sum
+            let legs = self.after_any_leaves(Some(strategy)).into_iter();
+            let sum = legs
                 .into_iter()
-                .try_fold(Rat::zero(), |sum, value| Some(sum.plus(&value?.abs())));
+                .try_fold(Rat::zero(), |sum, (symbol, [long, short])| {
+                    Some(sum.plus(&larger(&long, &short).times(&self.price(&symbol)?)))
+                });
             all.push((format!("of {strategy}"), sum?));
         }
         for owner in self.held.keys().filter(|owner| self.is_one_trade(owner)) {
@@ -193,42 +195,41 @@ impl<'a> Path<'a> {
         sides.windows(2).all(|pair| pair[0] == pair[1])
     }
 
-    /// Returns net units by symbol.
-    fn units(&self, strategy: Option<&str>) -> BTreeMap<String, Rat> {
-        let mut all: BTreeMap<String, Rat> = BTreeMap::new();
-        let held = self
-            .held
-            .iter()
-            .filter(|(owner, _)| strategy.is_none_or(|name| owner.1 == name));
-        for (owner, size) in held {
-            let sum = all.entry(owner.0.clone()).or_insert_with(Rat::zero);
-            *sum = sum.plus(size);
+    /// Returns, by symbol, the most that is held long and the most that is held short in any future
+    /// in which some of the legs have left and the others have not, net over the legs that stay.
+    fn after_any_leaves(&self, strategy: Option<&str>) -> BTreeMap<String, [Rat; 2]> {
+        let mut legs: BTreeMap<String, Vec<&Rat>> = BTreeMap::new();
+        for (owner, size) in &self.held {
+            if strategy.is_none_or(|name| owner.1 == name) {
+                legs.entry(owner.0.clone()).or_default().push(size);
+            }
         }
-        all
+        let most = |legs: &[&Rat]| {
+            let mut most = [Rat::zero(), Rat::zero()];
+            for stay in 0..1_usize << legs.len() {
+                let stays = |(nth, _): &(usize, &&Rat)| stay & (1 << nth) != 0;
+                let staying = legs.iter().enumerate().filter(stays);
+                let net = staying.fold(Rat::zero(), |sum, (_, size)| sum.plus(size));
+                most = [larger(&most[0], &net), larger(&most[1], &net.negated())];
+            }
+            most
+        };
+        let all = legs.into_iter();
+        all.map(|(symbol, legs)| (symbol, most(&legs))).collect()
     }
 
-    /// At the ask, or at the highest price at which a part of it filled.
-    fn value(&self, symbol: &str, units: &Rat, strategy: Option<&str>) -> Option<Rat> {
-        let filled = self.filled.iter().filter(|order| {
-            order.owner.0 == symbol && strategy.is_none_or(|name| order.owner.1 == name)
-        });
+    /// Returns the money of one unit: at the ask, or at the highest price at which a part of the
+    /// symbol filled.
+    fn price(&self, symbol: &str) -> Option<Rat> {
+        let filled = self.filled.iter().filter(|order| order.owner.0 == symbol);
         let own = filled.filter_map(|order| Terms::of(order).own);
-        // A symbol with sales only counts at the bid.
-        let seen = self.sums.fresh(symbol)?;
-        let near = if units.is_negative() {
-            seen.bid
-        } else {
-            seen.ask
-        };
-        let floor = self
-            .floor
-            .iter()
-            .filter(|(of, _)| of == symbol)
-            .map(|(_, price)| price.clone());
+        let floor = self.floor.iter().filter(|(of, _)| of == symbol);
         let price = own
-            .chain(floor)
-            .fold(near, |price, own| larger(&price, &own));
-        Some(units.times(&price).times(&self.sums.multiplier(symbol)?))
+            .chain(floor.map(|(_, price)| price.clone()))
+            .fold(self.sums.fresh(symbol)?.ask, |price, own| {
+                larger(&price, &own)
+            });
+        Some(price.times(&self.sums.multiplier(symbol)?))
     }
 
     /// Returns how far buying back what was sold exceeds the cash.
@@ -277,7 +278,7 @@ impl<'a> Path<'a> {
             .iter()
             .filter(|order| of.is_none_or(|of| order.owner == *of))
         {
-            let worst = Self::price(sums, order)?;
+            let worst = Self::entered_at(sums, order)?;
             let trigger = paper.find((order.id.0, STOP))?.trigger.clone()?;
             let fee = worst
                 .times(&order.leaves())
@@ -359,6 +360,7 @@ pub(super) fn hold(judge: &Judge, before: &Option<Worst>, context: &str) {
             of_base(*safety.max_single_trade_risk),
         ),
         ("loss".to_owned(), Some(smaller(&portfolio, &left))),
+        ("gap".to_owned(), judge.week_left()),
         ("cash short".to_owned(), Some(Rat::zero())),
         (
             "positions".to_owned(),

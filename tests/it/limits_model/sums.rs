@@ -113,7 +113,8 @@ impl Terms {
     }
 }
 
-/// position + open buys and position - open sells, before the absolute values are taken.
+/// What the legs of a symbol may come to hold: long positions + open buys, and short positions + open
+/// sells. Each leg can leave alone, so nothing is netted.
 #[derive(Clone, Debug)]
 pub(super) struct Both {
     pub long: Rat,
@@ -122,7 +123,7 @@ pub(super) struct Both {
 
 impl Both {
     pub(super) fn worst(&self) -> Rat {
-        larger(&self.long.abs(), &self.short.abs())
+        larger(&self.long, &self.short)
     }
 
     pub(super) fn and(&self, buys: bool, size: &Rat) -> Both {
@@ -130,19 +131,18 @@ impl Both {
         if buys {
             both.long = both.long.plus(size);
         } else {
-            both.short = both.short.minus(size);
+            both.short = both.short.plus(size);
         }
         both
     }
 
     /// Returns what could be held on this side.
     pub(super) fn held(&self, long: bool) -> Rat {
-        let held = if long {
+        if long {
             self.long.clone()
         } else {
-            self.short.negated()
-        };
-        larger(&held, &Rat::zero())
+            self.short.clone()
+        }
     }
 }
 
@@ -234,21 +234,21 @@ impl<'a> Sums<'a> {
             .held
             .iter()
             .filter(|(owner, _)| is_of(owner));
-        let net = held.fold(Rat::zero(), |sum, (_, (size, _))| sum.plus(size));
         let none = Both {
-            long: net.clone(),
-            short: net,
+            long: Rat::zero(),
+            short: Rat::zero(),
         };
+        let held = held.fold(none, |both, (_, (size, _))| {
+            both.and(size.is_positive(), &size.abs())
+        });
         let open = self.entries().filter(|order| is_of(&order.owner));
-        open.fold(none, |both, order| both.and(order.buys, &order.leaves()))
+        open.fold(held, |both, order| both.and(order.buys, &order.leaves()))
     }
 
     /// Returns the price at which units of a symbol count if no new order is involved: the ask, or
-    /// the highest price among its pending entries, of the given strategy if any.
-    pub(super) fn price_of(&self, symbol: &str, strategy: Option<&str>, at_least: &Rat) -> Rat {
-        let open = self.entries().filter(|order| {
-            order.owner.0 == symbol && strategy.is_none_or(|name| order.owner.1 == name)
-        });
+    /// the highest price among its pending entries.
+    pub(super) fn price_of(&self, symbol: &str, at_least: &Rat) -> Rat {
+        let open = self.entries().filter(|order| order.owner.0 == symbol);
         open.filter_map(|order| Terms::of(order).own)
             .fold(at_least.clone(), |price, own| larger(&price, &own))
     }

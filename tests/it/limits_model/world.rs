@@ -28,7 +28,7 @@ use crate::paper_model::sides::{self, Random, a, lasts, order_id, print, r, spec
 const LATER: [&str; 2] = ["message_rate", "dead_man"];
 
 /// Checks whose outcome depends on the size, so that their unit is a lot.
-const SIZED: [&str; 16] = [
+const SIZED: [&str; 17] = [
     "size_lot",
     "min_notional",
     "max_order_value",
@@ -42,6 +42,7 @@ const SIZED: [&str; 16] = [
     "strategy_allocation",
     "max_portfolio_risk",
     "loss_budget",
+    "gap_budget",
     "buying_power",
     "liquidity_participation",
     "reduce_only",
@@ -194,6 +195,8 @@ impl World {
             clock_fault: around.is_clock_wrong.then_some("clock"),
             rulebook_fault: around.is_rulebook_wrong.then_some("rules"),
             closed_order: closed,
+            key_id: None,
+            key_fault: None,
             paused: around.is_paused.then_some("paused"),
             limit_factor: (!is_whole).then(|| a(REDUCED)),
         };
@@ -539,6 +542,7 @@ impl World {
             &self.rules,
             &name,
             std::slice::from_ref(row),
+            None,
             self.now,
         )
         .unwrap();

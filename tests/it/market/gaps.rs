@@ -97,7 +97,7 @@ fn holding(symbol: &Symbol, price: Amount, stop: Amount, target: Amount) -> Book
 /// Returns what a bar fills of it.
 fn fill(book: &Book, rules: &Rulebook, symbol: &Symbol, row: Row) -> Option<Fill> {
     let now = Time::from_ms(row.known_ms()).unwrap();
-    let steps = on_rows(book, rules, symbol, &[row], now).unwrap();
+    let steps = on_rows(book, rules, symbol, &[row], None, now).unwrap();
     let changes = steps.into_iter().flat_map(|step| step.changes);
     let mut fills = changes.filter_map(|change| match change {
         Change::OrderFilled(fill) => Some(fill),
@@ -236,7 +236,15 @@ fn crossed_quotes_are_counted_and_never_a_market() {
         ask_size: None,
     };
     let now = Time::from_ms(time_ms).unwrap();
-    let refused = on_rows(&Book::default(), &rules(&symbol), &symbol, &[row], now).unwrap_err();
+    let refused = on_rows(
+        &Book::default(),
+        &rules(&symbol),
+        &symbol,
+        &[row],
+        None,
+        now,
+    )
+    .unwrap_err();
     assert_eq!(
         refused.to_string(),
         "row 0 is not market data: it does not hold 0 < bid <= ask"

@@ -20,6 +20,7 @@ use spoolgate_host::rule_folder;
 use spoolgate_rules::Rulebook;
 use spoolgate_trading as trading;
 use spoolgate_wire::admin::ImportMarket;
+use spoolgate_wire::amount::Amount;
 use spoolgate_wire::code::Code;
 use spoolgate_wire::envelope::Envelope;
 use spoolgate_wire::ids::{Principal, Symbol};
@@ -380,9 +381,19 @@ fn prepared(body: Body, now: Time) -> Prepared {
 #[test]
 fn changes_that_do_not_fit_the_line_of_the_decision_get_lines_of_their_own() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let rules = Rulebook::compile(&rule_folder::load(folder).unwrap()).unwrap();
+    let mut rules = Rulebook::compile(&rule_folder::load(folder).unwrap()).unwrap();
     let now = Time::parse("2026-02-21T12:00:00Z").unwrap();
     let mut state = State::default();
+    // Nothing that is open is too much, so nothing is pulled.
+    let (safety, million) = (&mut rules.safety, Amount::from_i64(1_000_000));
+    safety.max_total_capital = million.try_into().unwrap();
+    safety.max_daily_loss = million.try_into().unwrap();
+    safety.max_weekly_loss = million.try_into().unwrap();
+    safety.max_portfolio_risk = Amount::ONE.try_into().unwrap();
+    safety.max_single_trade_risk = Amount::ONE.try_into().unwrap();
+    safety.max_open_orders = 1000;
+    let deposit = trading::Change::AccountAdjusted { amount: million };
+    state.apply(&Change::Book(deposit)).unwrap();
     state
         .apply(&Change::KeyAdded(spoolgate_gate::state::KeyRecord {
             key_id: "0".repeat(16),
@@ -395,7 +406,7 @@ fn changes_that_do_not_fit_the_line_of_the_decision_get_lines_of_their_own() {
         .unwrap();
     for n in 1..=200 {
         let order = format!(
-            r#"{{"order_id":"o-{n}","source":"trend-bot","strategy":"trend","symbol":"BTC-USD","side":"buy","role":"entry","order_type":"market","size":"0.01","filled":"0","price":null,"trigger":null,"triggered":false,"thesis_slug":null,"accepted_at":"2026-02-21T11:00:00Z"}}"#
+            r#"{{"order_id":"o-{n}","source":"trend-bot","strategy":"trend","symbol":"BTC-USD","side":"buy","role":"entry","order_type":"market","size":"0.01","filled":"0","price":null,"trigger":null,"triggered":false,"thesis_slug":"btc-range-long","accepted_at":"2026-02-21T11:00:00Z"}}"#
         );
         let order = trading::Change::OrderPlaced(serde_json::from_str(&order).unwrap());
         state.apply(&Change::Book(order)).unwrap();

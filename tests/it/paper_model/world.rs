@@ -284,6 +284,8 @@ impl World {
             clock_fault: self.faults.clock.then_some("clock"),
             rulebook_fault: self.faults.rulebook.then_some("rules"),
             closed_order: None,
+            key_id: None,
+            key_fault: None,
             paused: None,
             limit_factor: None,
         };
@@ -579,6 +581,7 @@ impl World {
             &self.rules,
             &name,
             std::slice::from_ref(row),
+            None,
             self.now,
         )
         .unwrap();

@@ -205,13 +205,15 @@ fn absent(desk: &Desk, home: &mut Home) {
         drain(home).unwrap();
     }
     desk.bar(home, "6790", "6790");
+    place.disk.leave(Some(1 << 20));
     desk.one(home, "trend-bot", "beat", "heartbeat", "{}");
+    place.disk.leave(None);
+    desk.one(home, "trend-bot", "again", "heartbeat", "{}");
     place.disk.put("rules/HALT", b"");
     home.write_news().unwrap();
     place.disk.drop_file("rules/HALT");
     home.write_news().unwrap();
     home.note(spoolgate_gate::EventKind::Quota, "files wait");
-    home.note(spoolgate_gate::EventKind::Storage, "there is room again");
     home.write_news().unwrap();
     home.mark_published().unwrap();
     place.clock.set(place.clock.now().plus_ms(-10_000));

@@ -197,6 +197,12 @@ fn forged_events_are_found() {
             Some("up_to"),
         ),
         (&["\"kind\":\"quota\""], "\"changes\":[]}", MORE, None),
+        (
+            &["\"kind\":\"storage\""],
+            "\"level\":\"low\"",
+            "\"level\":\"normal\"",
+            None,
+        ),
         (&["\"kind\":\"start\""], "\"changes\":[]}", MORE, None),
         (
             &["\"kind\":\"halt\"", "HALT exists"],

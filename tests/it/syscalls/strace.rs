@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::kit::{PROGRAM, show};
+use crate::kit::PROGRAM;
 use crate::syscalls::script::Script;
 
 /// The longest time for a run. A run takes a few ms, and up to 5 s if it waits for locks.
@@ -169,22 +169,23 @@ pub(super) fn calls(script: &Script, dir: &Path) -> BTreeMap<String, (u32, u32)>
     found
 }
 
-/// Returns which calls of this name in a script's run are on a file whose path contains `part`.
+/// Returns which calls of this name in the first thread of a script's run contain `part`, such as
+/// a part of the file's path.
 pub(super) fn calls_on(script: &Script, dir: &Path, call: &str, part: &str) -> Vec<u32> {
     script.copy_to(dir);
     let trace = dir.join("trace");
-    let done = Command::new("strace")
+    let mut command = Command::new("strace");
+    command
         .args(["-f", "-qq", "-y", "-e", &format!("trace={call}"), "-o"])
-        .arg(&trace)
-        .arg(PROGRAM)
-        .args(&script.args)
-        .current_dir(dir)
-        .output()
-        .unwrap();
-    assert!(done.status.success(), "{}", show(&done));
+        .arg(&trace);
+    let status = run_to_end(script, dir, command);
+    let succeeded = status.is_some_and(|status| status.success());
+    assert!(succeeded, "{}: {status:?}", script.name);
     let text = fs::read_to_string(&trace).unwrap();
+    // strace counts the calls of each thread by itself.
+    let first = text.split_once(' ').map_or("", |(thread, _)| thread);
     (1..)
-        .zip(text.lines())
+        .zip(text.lines().filter(|line| line.starts_with(first)))
         .filter(|(_, line)| line.contains(part))
         .map(|(nth, _)| nth)
         .collect()

@@ -51,6 +51,19 @@ impl Action for AccountAdjust {
                     account.cash, adjust.amount
                 ))
             })?;
+        let free = match &adjust.amount {
+            amount if amount.is_negative() => turn.free_cash().map_err(conflict)?,
+            _ => account.cash,
+        };
+        if free
+            .checked_add(adjust.amount)
+            .is_none_or(Amount::is_negative)
+        {
+            return Err(conflict(format!(
+                "{free} of the account's {} are free; shorts and working entries need the rest",
+                account.cash
+            )));
+        }
         let data = data(&Answer::AccountAdjusted { cash })?;
         let change = trading::Change::AccountAdjusted {
             amount: adjust.amount,
@@ -65,6 +78,17 @@ impl Action for AccountAdjust {
             data,
             changes: vec![Change::Book(change)],
             ..Outcome::default()
+        })
+    }
+}
+
+impl Turn<'_> {
+    /// Returns the cash that neither shorts nor working entries need, or why it is unknown.
+    fn free_cash(&self) -> Result<Amount, String> {
+        let sums = trading::sums::Sums::new(&self.state.book, self.rules, self.now);
+        sums.free().map_err(|row| {
+            let why = row.reason.as_deref().unwrap_or("it cannot be computed");
+            format!("the free cash is unknown: {why}")
         })
     }
 }

@@ -152,7 +152,7 @@ impl<'a> OrderView<'a> {
                 Fact::number_or_unknown(views::exposure(book, rules, now), NOT_EXACT)
             }
             Id::PortfolioOpenRisk => {
-                Fact::number_or_unknown(views::all_open_risk(book, rules, now), NOT_EXACT)
+                Fact::number_or_unknown(views::open_risk(book, rules, now), NOT_EXACT)
             }
             Id::PortfolioDrawdown => {
                 let drawdown = account.peak_equity.zip(self.equity());

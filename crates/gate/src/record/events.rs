@@ -62,10 +62,12 @@ pub enum EventKind {
     Proposal,
     /// The disk of the ledger has little room, none, or enough again.
     Storage,
+    /// Working entries that are no longer allowed were withdrawn.
+    Pull,
 }
 
 impl EventKind {
-    const ALL: [EventKind; 10] = [
+    const ALL: [EventKind; 11] = [
         EventKind::Start,
         EventKind::Stop,
         EventKind::Rulebook,
@@ -76,6 +78,7 @@ impl EventKind {
         EventKind::Quota,
         EventKind::Proposal,
         EventKind::Storage,
+        EventKind::Pull,
     ];
 
     /// The line's `kind`.
@@ -91,6 +94,7 @@ impl EventKind {
             EventKind::Quota => "quota",
             EventKind::Proposal => "proposal",
             EventKind::Storage => "storage",
+            EventKind::Pull => "pull",
         }
     }
 

@@ -22,7 +22,7 @@ use super::{
     ABI_FILES, ABI_SIGNALS, ABI_TCP, Frame, FrameError, Lack, NOT_RUN, REPORT_BYTES_MAX, Report,
     VERSION, WORD, filter, framed, judge, read_frame, ways,
 };
-use crate::sandbox::{DEVICES, READ, SYSTEM, kernel_abi};
+use crate::sandbox::{DEVICES, READ, SYSTEM, SandboxError, ask_abi};
 use spoolgate_gate::record::Cage;
 
 /// Largest file that a program may write, bytes.
@@ -47,6 +47,8 @@ enum CageError {
     Landlock(#[from] RulesetError),
     #[error("Landlock has no effect here")]
     NoEffect,
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
     #[error(transparent)]
     Lack(#[from] Lack),
 }
@@ -176,7 +178,7 @@ fn limit(frame: &Frame) -> Result<(), CageError> {
 
 /// Gives up all files but those of the frame. Returns the version of Landlock, 0 without it.
 fn restrict(frame: &Frame) -> Result<i32, CageError> {
-    let abi = kernel_abi().min(frame.landlock_max);
+    let abi = ask_abi()?.min(frame.landlock_max);
     if abi < 1 {
         return Ok(0);
     }

@@ -2,6 +2,7 @@
 //! events, or a watcher that is dead or missing only delay a scan by up to a heartbeat.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
@@ -45,6 +46,36 @@ fn is_hint(event: &notify::Result<Event>) -> bool {
     match event {
         Ok(event) => event.need_rescan() || !matches!(event.kind, EventKind::Access(_)),
         Err(_) => true,
+    }
+}
+
+/// Calls the watcher. `notify` panics if its thread could not be started, has ended or cannot be
+/// woken; the watcher is given up then.
+fn ask(
+    watcher: &mut Option<RecommendedWatcher>,
+    call: impl FnOnce(&mut RecommendedWatcher) -> notify::Result<()>,
+) -> Result<(), String> {
+    let lived = watcher
+        .as_mut()
+        .map(|live| catch_unwind(AssertUnwindSafe(|| call(live))));
+    match lived {
+        Some(Ok(done)) => done.map_err(|error| error.to_string()),
+        _ => {
+            give_up(watcher);
+            Err("the thread that reads them does not answer".to_owned())
+        }
+    }
+}
+
+/// Drops the watcher, which may panic as well.
+fn give_up(watcher: &mut Option<RecommendedWatcher>) {
+    let watcher = watcher.take();
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(watcher)));
+}
+
+impl Drop for Hints {
+    fn drop(&mut self) {
+        give_up(&mut self.watcher);
     }
 }
 
@@ -92,9 +123,9 @@ impl Hints {
         disk: &dyn Disk,
         folders: impl Iterator<Item = PathBuf>,
     ) -> bool {
-        let Some(watcher) = &mut self.watcher else {
+        if self.watcher.is_none() {
             return false;
-        };
+        }
         let wanted: BTreeMap<PathBuf, FileId> = folders
             .filter_map(|folder| {
                 // If the folder was replaced by a link, somebody else's folder would wake us.
@@ -115,14 +146,18 @@ impl Hints {
             .filter(|(folder, id)| wanted.get(*folder) != Some(id))
         {
             // A folder that is gone has already lost its watch.
-            let _ = watcher.unwatch(&home.join(folder));
+            let _ = ask(&mut self.watcher, |watcher| {
+                watcher.unwatch(&home.join(folder))
+            });
         }
         let mut now_watched = BTreeMap::new();
         let mut warning = None;
         for (folder, id) in wanted {
             let is_new = self.watched.get(&folder) != Some(&id);
             if is_new
-                && let Err(error) = watcher.watch(&home.join(&folder), RecursiveMode::NonRecursive)
+                && let Err(error) = ask(&mut self.watcher, |watcher| {
+                    watcher.watch(&home.join(&folder), RecursiveMode::NonRecursive)
+                })
             {
                 let what = format!(
                     "no file events for `{}` ({error}); scanning once per second",
@@ -132,6 +167,10 @@ impl Hints {
                 continue;
             }
             now_watched.insert(folder, id);
+        }
+        if self.watcher.is_none() {
+            let gone = || "no file events; scanning once per second instead".to_owned();
+            warning.get_or_insert_with(gone);
         }
         self.watched = now_watched;
         if let (None, Some(what), Some(tell)) = (&self.warning, &warning, &mut self.tell) {

@@ -18,11 +18,12 @@ use spoolgate_gate::record::{
     Record, Response,
 };
 use spoolgate_gate::state::KeyRecord;
-use spoolgate_gate::{Change, dead_man, events, outbox};
+use spoolgate_gate::{Change, dead_man, events, outbox, pulls};
 use spoolgate_home::error::HomeError;
 use spoolgate_home::sealed::Revealed;
 use spoolgate_rules::Rulebook;
 use spoolgate_wire::admin::Algorithm;
+use spoolgate_wire::amount::Amount;
 use spoolgate_wire::gateway::ActionId;
 use spoolgate_wire::signing::{sha256_hex, unhex};
 use spoolgate_wire::time::Time;
@@ -49,15 +50,20 @@ pub(super) fn should_be(
             ),
         },
         Record::Event(EventKind::ClockStep, line) => clock_step(own, line),
-        Record::Event(EventKind::Quota | EventKind::Storage, line) if line.changes.is_empty() => {
-            input(record)
+        Record::Event(EventKind::Quota, line) if line.changes.is_empty() => input(record),
+        Record::Event(EventKind::Quota, _) => {
+            Should::NotBe("a `quota` line changes nothing".to_owned())
         }
-        Record::Event(kind @ (EventKind::Quota | EventKind::Storage), _) => {
-            Should::NotBe(format!("a `{}` line changes nothing", kind.name()))
-        }
+        Record::Event(EventKind::Storage, line) => match line.changes.as_slice() {
+            [Change::StorageLevel { level }] if *level != state.storage => input(record),
+            _ => Should::NotBe(
+                "a `storage` line records that the gate serves less or more".to_owned(),
+            ),
+        },
         Record::Event(EventKind::Tick, line) => tick(own, line, rules),
         Record::Event(EventKind::DeadMan, line) => dead_man_line(own, item, line, rules),
         Record::Event(EventKind::Proposal, line) => proposal(own, item, line, rules)?,
+        Record::Event(EventKind::Pull, line) => pull(own, line, rules),
         Record::Published(line) => match item.known {
             Known::Published(Some(up_to)) => {
                 let timestamp = line.timestamp;
@@ -251,6 +257,25 @@ fn tick(own: &mut Recompute<'_>, line: &Event, rules: &Rulebook) -> Should {
     first_part(own, EventKind::Tick, note, parts, now)
 }
 
+/// Expects the entries that are no longer allowed: beyond the limits after a change of rules or
+/// control, and otherwise beyond the margin too.
+fn pull(own: &mut Recompute<'_>, line: &Event, rules: &Rulebook) -> Should {
+    let made = |margin| pulls::next(&own.state, rules, margin, line.timestamp);
+    let by_margin = made(*rules.safety.pull_margin);
+    let event = match by_margin {
+        Some(event) if event == *line => Some(event),
+        other => made(Amount::ZERO).or(other),
+    };
+    match event {
+        Some(event) => be(
+            &Record::Event(EventKind::Pull, event),
+            Class::Recomputed,
+            "pull",
+        ),
+        None => Should::NotBe("every working entry was allowed".to_owned()),
+    }
+}
+
 /// Expects the first part that is not empty, and queues the others.
 fn first_part(
     own: &mut Recompute<'_>,
@@ -294,8 +319,14 @@ fn dead_man_line(own: &mut Recompute<'_>, item: &Item, line: &Event, rules: &Rul
         if !dead_man::awaited(&own.state, rules).any(|other| *other == agent) {
             return Should::NotBe(format!("no dead man's switch waits for `{agent}`"));
         }
-        let (note, parts) = events::trip(&own.state, rules, &agent, unheard_ms, now);
-        return first_part(own, EventKind::DeadMan, note, parts, now);
+        return match events::trip(rules, &agent, unheard_ms, now) {
+            Some(event) => be(
+                &Record::Event(EventKind::DeadMan, event),
+                Class::Recomputed,
+                "dead_man",
+            ),
+            None => Should::NotBe(format!("`{agent}` was heard from in time")),
+        };
     }
     match dead_man::liquidate(&own.state, rules, item.seq, now) {
         Some(changes) => {

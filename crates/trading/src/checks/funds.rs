@@ -1,9 +1,9 @@
 //! Checks whether the account and the market have room for an order: cash and volume.
 
-use super::around::cost;
 use super::limits::source_of;
-use super::order::{NO_INSTRUMENT, NO_MARKET, NOT_EXACT};
+use super::order::{NO_INSTRUMENT, NO_MARKET};
 use super::{CheckRow, OrderFacts, STATE, Subject};
+use crate::sums::{NOT_EXACT, cost};
 use crate::valuation::is_fresh;
 use spoolgate_wire::orders::Side;
 
@@ -25,7 +25,7 @@ pub(super) fn buying_power(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let Some(price) = price else {
         return CheckRow::unknown("usd", STATE, NO_MARKET);
     };
-    let free = match facts.around.free(subject, facts) {
+    let free = match facts.around.sums.free() {
         Ok(free) => free,
         Err(unknown) => return *unknown,
     };

@@ -2,6 +2,7 @@
 
 use super::{CheckRow, OrderFacts, SAFETY, STATE, Subject, strategy_file};
 use crate::book::{Baseline, Book, Doubt};
+use crate::sums::Sums;
 use spoolgate_rules::hours::Window;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::time::Time;
@@ -23,13 +24,13 @@ pub(super) fn rulebook(subject: &Subject, _: &OrderFacts) -> CheckRow {
 /// Profit and loss of the UTC day = equity - equity at its start - deposits since >
 /// -max_daily_loss. Equality halts.
 pub(super) fn daily_loss_halt(subject: &Subject, facts: &OrderFacts) -> CheckRow {
-    loss_halt(subject, facts, &Period::day(subject))
+    loss_halt(subject, facts, &Period::day(&facts.around.sums))
 }
 
 /// Profit and loss of the week, from Monday UTC, computed as for the day, > -max_weekly_loss.
 /// Equality halts.
 pub(super) fn weekly_loss_halt(subject: &Subject, facts: &OrderFacts) -> CheckRow {
-    loss_halt(subject, facts, &Period::week(subject))
+    loss_halt(subject, facts, &Period::week(&facts.around.sums))
 }
 
 /// A period over which losses are counted.
@@ -43,22 +44,22 @@ struct Period<'a> {
 }
 
 impl<'a> Period<'a> {
-    fn day(subject: &Subject<'a>) -> Period<'a> {
+    fn day(sums: &Sums<'a>) -> Period<'a> {
         Period {
-            baseline: subject.book.account.day.as_ref(),
-            start: subject.ctx.now.day_start(),
-            loss_max: *subject.rules.safety.max_daily_loss,
+            baseline: sums.book.account.day.as_ref(),
+            start: sums.now.day_start(),
+            loss_max: *sums.rules.safety.max_daily_loss,
             no_baseline: "today's starting equity is not recorded yet",
             inexact: "the day's profit cannot be computed exactly",
             halted: "the day's loss has reached its limit; entries are accepted again tomorrow",
         }
     }
 
-    fn week(subject: &Subject<'a>) -> Period<'a> {
+    fn week(sums: &Sums<'a>) -> Period<'a> {
         Period {
-            baseline: subject.book.account.week.as_ref(),
-            start: subject.ctx.now.week_start(),
-            loss_max: *subject.rules.safety.max_weekly_loss,
+            baseline: sums.book.account.week.as_ref(),
+            start: sums.now.week_start(),
+            loss_max: *sums.rules.safety.max_weekly_loss,
             no_baseline: "this week's starting equity is not recorded yet",
             inexact: "the week's profit cannot be computed exactly",
             halted: "the week's loss has reached its limit; entries are accepted again next week",
@@ -74,10 +75,15 @@ impl<'a> Period<'a> {
         book.profit_since(baseline.ok_or(self.no_baseline)?, equity)
             .ok_or(self.inexact)
     }
+
+    fn left(&self, sums: &Sums) -> Result<Amount, &'static str> {
+        let profit = self.profit(sums.book, sums.equity().ok_or(NO_EQUITY)?)?;
+        self.loss_max.checked_add(profit).ok_or(self.inexact)
+    }
 }
 
 fn loss_halt(subject: &Subject, facts: &OrderFacts, period: &Period) -> CheckRow {
-    let Some(equity) = facts.equity else {
+    let Some(equity) = facts.around.sums.equity() else {
         return CheckRow::unknown("usd", SAFETY, NO_EQUITY);
     };
     match period.profit(subject.book, equity) {
@@ -96,19 +102,19 @@ fn loss_halt(subject: &Subject, facts: &OrderFacts, period: &Period) -> CheckRow
 
 /// Returns what may still be lost before the day's or the week's loss halts: the smaller of limit +
 /// profit and loss.
-pub(super) fn left_to_lose(subject: &Subject, facts: &OrderFacts) -> Result<Amount, &'static str> {
-    let equity = facts.equity.ok_or(NO_EQUITY)?;
-    let left = |period: Period| {
-        let profit = period.profit(subject.book, equity)?;
-        period.loss_max.checked_add(profit).ok_or(period.inexact)
-    };
-    Ok(left(Period::day(subject))?.min(left(Period::week(subject))?))
+pub(crate) fn left_to_lose(sums: &Sums) -> Result<Amount, &'static str> {
+    Ok(Period::day(sums).left(sums)?.min(week_left(sums)?))
+}
+
+/// Returns what may still be lost before the week's loss halts: limit + profit and loss.
+pub(crate) fn week_left(sums: &Sums) -> Result<Amount, &'static str> {
+    Period::week(sums).left(sums)
 }
 
 /// Drawdown = peak - equity < max_drawdown x peak, and no earlier drawdown is still latched.
 pub(super) fn drawdown_halt(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let account = &subject.book.account;
-    let (Some(equity), Some(peak)) = (facts.equity, account.peak_equity) else {
+    let (Some(equity), Some(peak)) = (facts.around.sums.equity(), account.peak_equity) else {
         return CheckRow::unknown("usd", SAFETY, "equity or its peak is unknown");
     };
     let limit = peak.checked_mul(*subject.rules.safety.max_drawdown);

@@ -134,11 +134,11 @@ pub(super) fn strategy_active(subject: &Subject) -> CheckRow {
         Some((StrategyStatus::Standby, None)) => Some(format!(
             "strategy `{name}` is on standby and has no concern, so nothing can switch to it"
         )),
-        Some(_) => match subject.ctx.paused {
-            Some(why) => {
+        Some(_) => match (subject.ctx.paused, subject.ctx.key_fault) {
+            (Some(why), _) => {
                 return CheckRow::yes_no(Some(format!("strategy `{name}` {why}")), CONTROL);
             }
-            None => None,
+            (None, why) => why.map(str::to_owned),
         },
     };
     CheckRow::yes_no(fault, strategy_file(name))
@@ -170,6 +170,8 @@ pub(super) fn thesis_valid(subject: &Subject, facts: &OrderFacts) -> CheckRow {
         Some(format!(
             "thesis `{slug}` was refuted at {at}: the market reached {price}; write another one"
         ))
+    } else if subject.is_again {
+        None
     } else {
         used_by(subject, facts)
     };

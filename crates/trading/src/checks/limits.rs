@@ -4,11 +4,12 @@
 
 use std::borrow::Cow;
 
-use super::around::Unknown;
-use super::halts::NO_EQUITY;
-use super::order::{NO_INSTRUMENT, NO_MARKET, NOT_EXACT};
+use super::halts::{NO_EQUITY, week_left};
+use super::order::{NO_INSTRUMENT, NO_MARKET};
 use super::{CheckRow, OrderFacts, SAFETY, SAFETY_REDUCED, Subject, strategy_file};
+use crate::reach::Reach;
 use crate::risk;
+use crate::sums::{NOT_EXACT, Unknown};
 use spoolgate_rules::instruments::Instrument;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::orders::Side;
@@ -22,7 +23,7 @@ fn limit_of(
     facts: &OrderFacts,
     fraction: Amount,
 ) -> Result<Amount, &'static str> {
-    let base = facts.capital_base.ok_or(NO_EQUITY)?;
+    let base = facts.around.sums.capital_base().ok_or(NO_EQUITY)?;
     subject
         .reduced(fraction)
         .and_then(|fraction| base.checked_mul(fraction))
@@ -53,7 +54,7 @@ pub(super) fn max_single_trade_risk(subject: &Subject, facts: &OrderFacts) -> Ch
     if facts.market.is_none() {
         return CheckRow::unknown("usd", source, NO_MARKET);
     }
-    let others = || facts.around.risks(subject, facts, instrument);
+    let others = || facts.around.risks(facts);
     let risk = own_risk(subject, facts, instrument).and_then(|own| {
         others()?
             .iter()
@@ -77,8 +78,9 @@ fn own_risk(subject: &Subject, facts: &OrderFacts, instrument: &Instrument) -> O
     risk::of_entry(facts.worst_entry?, stop, facts.size, instrument, safety)
 }
 
-/// The worst case of the symbol with this order, max(|net + open buys|, |net - open sells|) x price
-/// x multiplier, without exits and stops: at most `max_single_position` x capital base.
+/// The worst case of the symbol with this order, max(long, short) x price x multiplier, where long
+/// and short are what its legs may come to hold ([`crate::reach`]): at most `max_single_position` x
+/// capital base.
 pub(super) fn max_single_position(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let source = source_of(subject);
     let Some(instrument) = subject.instrument else {
@@ -88,10 +90,10 @@ pub(super) fn max_single_position(subject: &Subject, facts: &OrderFacts) -> Chec
         Ok(limit) => limit,
         Err(reason) => return CheckRow::unknown("usd", source, reason),
     };
-    let Some(price) = facts.notional_price else {
+    let Some(market) = facts.market else {
         return CheckRow::unknown("usd", source, NO_MARKET);
     };
-    let Some((notional, is_worse)) = own_worst_case(subject, facts, instrument, price) else {
+    let Some((notional, is_worse)) = own_worst_case(facts, instrument, market.ask) else {
         return CheckRow::unknown("usd", source, NOT_EXACT);
     };
     judge(
@@ -105,18 +107,26 @@ pub(super) fn max_single_position(subject: &Subject, facts: &OrderFacts) -> Chec
 
 /// Returns the worst case of the order's own symbol, and whether this order makes it worse.
 fn own_worst_case(
-    subject: &Subject,
     facts: &OrderFacts,
     instrument: &Instrument,
-    price: Amount,
+    ask: Amount,
 ) -> Option<(Amount, bool)> {
-    let before = facts.around.own(subject, instrument)?;
-    let after = before.with(facts.order.side, facts.size)?;
-    let units = after.units();
-    Some((
-        after.money(units, instrument, price)?,
-        units > before.units(),
-    ))
+    let before = facts.around.own(facts)?;
+    let after = facts.added_to(before)?;
+    grown([before, after], Reach::worst, instrument, ask)
+}
+
+/// Returns the money of the units that `of` counts after an order, and whether that is more than
+/// before it.
+fn grown(
+    [before, after]: [Reach; 2],
+    of: impl Fn(&Reach) -> Amount,
+    instrument: &Instrument,
+    ask: Amount,
+) -> Option<(Amount, bool)> {
+    let money = |reach: Reach| reach.money(of(&reach), instrument, ask);
+    let (before, after) = (money(before)?, money(after)?);
+    Some((after, after > before))
 }
 
 /// The worst cases of all symbols with this order: at most `max_total_exposure` x capital base. A
@@ -128,19 +138,13 @@ pub(super) fn max_total_exposure(subject: &Subject, facts: &OrderFacts) -> Check
         facts,
         *subject.rules.safety.max_total_exposure,
         reason,
-        |instrument, price| {
-            let others = match &facts.around.others(subject, facts).all {
-                Ok(sides) => Ok(sides.worst),
-                Err(unknown) => Err(unknown.clone()),
-            };
-            (others, own_worst_case(subject, facts, instrument, price))
-        },
+        |instrument, ask| all_worst_cases(subject, facts, instrument, ask),
     )
 }
 
-/// What could be held in the direction of this order over all symbols, including this order: for
-/// buys the sum of max(0, net + open buys) x price x multiplier, for sells of max(0, open sells -
-/// net). At most `max_same_direction_exposure` x capital base.
+/// What may come to be held in the direction of this order over all symbols, including this order:
+/// the sum of long x price x multiplier for buys, of short x price x multiplier for sells. At most
+/// `max_same_direction_exposure` x capital base.
 pub(super) fn same_direction_exposure(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let reason = "too much could be held in one direction";
     let side = facts.order.side;
@@ -149,20 +153,16 @@ pub(super) fn same_direction_exposure(subject: &Subject, facts: &OrderFacts) -> 
         facts,
         subject.rules.safety.same_direction(),
         reason,
-        |instrument, price| {
+        |instrument, ask| {
             let others = match &facts.around.others(subject, facts).all {
                 Ok(sides) if side == Side::Buy => Ok(sides.long),
                 Ok(sides) => Ok(sides.short),
                 Err(unknown) => Err(unknown.clone()),
             };
             let own = || {
-                let before = facts.around.own(subject, instrument)?;
-                let after = before.with(side, facts.size)?;
-                let units = after.units_on(side);
-                Some((
-                    after.money(units, instrument, price)?,
-                    units > before.units_on(side),
-                ))
+                let before = facts.around.own(facts)?;
+                let after = facts.added_to(before)?;
+                grown([before, after], |reach| reach.on(side), instrument, ask)
             };
             (others, own())
         },
@@ -179,15 +179,14 @@ pub(super) fn correlated_group(subject: &Subject, facts: &OrderFacts) -> Option<
         facts,
         subject.rules.safety.correlated_group(),
         reason,
-        |instrument, price| {
+        |instrument, ask| {
             let others = facts.around.others(subject, facts).group.clone();
-            (others, own_worst_case(subject, facts, instrument, price))
+            (others, own_worst_case(facts, instrument, ask))
         },
     ))
 }
 
-/// Compares a sum of worst cases with a fraction of the capital base. `sums` returns the sum over
-/// the other symbols, and the order's own worst case with whether the order makes it worse.
+/// Compares a sum of worst cases with a fraction of the capital base.
 fn exposure(
     subject: &Subject,
     facts: &OrderFacts,
@@ -200,19 +199,67 @@ fn exposure(
         Ok(limit) => limit,
         Err(reason) => return CheckRow::unknown("usd", source, reason),
     };
-    let (Some(price), Some(instrument)) = (facts.notional_price, subject.instrument) else {
-        return CheckRow::unknown("usd", source, NO_MARKET);
+    match summed(subject, facts, source, sums) {
+        Ok((sum, is_worse)) => judge(sum, limit, source, !is_worse, reason),
+        Err(unknown) => *unknown,
+    }
+}
+
+/// Returns a sum of worst cases, and whether the order makes it worse. `sums` returns the sum over
+/// the other symbols, and the order's own worst case with whether the order makes it worse.
+fn summed(
+    subject: &Subject,
+    facts: &OrderFacts,
+    source: &'static str,
+    sums: impl FnOnce(&Instrument, Amount) -> (Result<Amount, Unknown>, Option<(Amount, bool)>),
+) -> Result<(Amount, bool), Unknown> {
+    let unknown = |reason: &'static str| Box::new(CheckRow::unknown("usd", source, reason));
+    let (Some(market), Some(instrument)) = (facts.market, subject.instrument) else {
+        return Err(unknown(NO_MARKET));
     };
-    let (others, own) = sums(instrument, price);
-    let others = match others {
-        Ok(others) => others,
+    let (others, own) = sums(instrument, market.ask);
+    let others = others?;
+    let sum = own.and_then(|(own, is_worse)| Some((others.checked_add(own)?, is_worse)));
+    sum.ok_or_else(|| unknown(NOT_EXACT))
+}
+
+/// Returns the sum of the worst cases of all symbols with this order, and whether the order makes it
+/// worse.
+fn all_worst_cases(
+    subject: &Subject,
+    facts: &OrderFacts,
+    instrument: &Instrument,
+    ask: Amount,
+) -> (Result<Amount, Unknown>, Option<(Amount, bool)>) {
+    let others = match &facts.around.others(subject, facts).all {
+        Ok(sides) => Ok(sides.worst),
+        Err(unknown) => Err(unknown.clone()),
+    };
+    (others, own_worst_case(facts, instrument, ask))
+}
+
+/// What a jump of the prices by `stress_gap`, past every stop, would lose: that fraction of the
+/// worst cases of all symbols with this order. At most what may still be lost this week.
+pub(super) fn gap_budget(subject: &Subject, facts: &OrderFacts) -> CheckRow {
+    let source = source_of(subject);
+    let left =
+        week_left(&facts.around.sums).and_then(|left| subject.reduced(left).ok_or(NOT_EXACT));
+    let limit = match left {
+        Ok(limit) => limit,
+        Err(reason) => return CheckRow::unknown("usd", source, reason),
+    };
+    let all = |instrument: &Instrument, ask| all_worst_cases(subject, facts, instrument, ask);
+    let (sum, is_worse) = match summed(subject, facts, source, all) {
+        Ok(sum) => sum,
         Err(unknown) => return *unknown,
     };
-    let sum = own.and_then(|(own, is_worse)| Some((others.checked_add(own)?, is_worse)));
-    let Some((sum, is_worse)) = sum else {
+    let Some(loss) = sum.checked_mul(*subject.rules.safety.stress_gap) else {
         return CheckRow::unknown("usd", source, NOT_EXACT);
     };
-    judge(sum, limit, source, !is_worse, reason)
+    CheckRow::compared(loss, limit, "usd", source).unless(
+        limit.is_positive() && (loss <= limit || !is_worse),
+        || "a jump past every stop could lose more than the week has left",
+    )
 }
 
 /// The worst cases of all symbols for this strategy alone, with this order: at most the strategy's
@@ -228,19 +275,18 @@ pub(super) fn strategy_allocation(subject: &Subject, facts: &OrderFacts) -> Opti
         Ok(limit) => limit,
         Err(reason) => return Some(CheckRow::unknown("usd", source, reason)),
     };
-    let (Some(price), Some(instrument)) = (facts.notional_price, subject.instrument) else {
+    let (Some(market), Some(instrument)) = (facts.market, subject.instrument) else {
         return Some(CheckRow::unknown("usd", source, NO_MARKET));
     };
-    let others = match facts.around.others_of_strategy(subject, facts) {
+    let others = match facts.around.others_of_strategy(facts) {
         Ok(others) => others,
         Err(unknown) => return Some(*unknown),
     };
     let own = || {
-        let before = facts.around.own_of_strategy(subject, facts)?;
-        let after = before.with(facts.order.side, facts.size)?;
-        let units = after.units();
-        let sum = others.checked_add(after.money(units, instrument, price)?)?;
-        Some((sum, units > before.units()))
+        let before = facts.around.own_of_strategy(facts)?;
+        let after = facts.added_to(before)?;
+        let (own, is_worse) = grown([before, after], Reach::worst, instrument, market.ask)?;
+        Some((others.checked_add(own)?, is_worse))
     };
     let Some((sum, is_worse)) = own() else {
         return Some(CheckRow::unknown("usd", source, NOT_EXACT));
@@ -273,7 +319,7 @@ pub(super) fn max_portfolio_risk(subject: &Subject, facts: &OrderFacts) -> Check
 /// whichever is less. So no trade can lose more than the halt allows.
 pub(super) fn loss_budget(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let source = source_of(subject);
-    let left = match facts.around.left_to_lose(subject, facts) {
+    let left = match facts.around.left_to_lose() {
         Ok(left) => left,
         Err(reason) => return CheckRow::unknown("usd", source, reason),
     };
@@ -299,7 +345,7 @@ fn all_risk(
     let (Some(instrument), Some(_)) = (subject.instrument, facts.market) else {
         return Err(Box::new(CheckRow::unknown("usd", source, NO_MARKET)));
     };
-    let open = facts.around.open_risk(subject, facts)?;
+    let open = facts.around.sums.open_risk()?;
     let risk = own_risk(subject, facts, instrument).and_then(|own| open.checked_add(own));
     risk.ok_or_else(|| Box::new(CheckRow::unknown("usd", source, NOT_EXACT)))
 }

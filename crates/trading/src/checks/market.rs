@@ -1,7 +1,8 @@
 //! Checks whether the market is known, and whether the order's price is close to it.
 
-use super::order::{NO_INSTRUMENT, NO_MARKET, NOT_EXACT};
+use super::order::{NO_INSTRUMENT, NO_MARKET};
 use super::{CheckRow, INSTRUMENTS, OrderFacts, SAFETY, STATE, Subject};
+use crate::sums::NOT_EXACT;
 use crate::valuation::{TwoSided, age_max_ms, is_fresh};
 use crate::venue::too_far;
 use spoolgate_rules::instruments::{Instrument, MarketSource, Venue};

@@ -18,8 +18,8 @@ mod targets;
 
 pub use activity::open_orders;
 pub(super) use activity::{open_pairs, recent_entries};
-pub(crate) use around::open_notional;
 pub(super) use crossing::crossed_entries;
+pub(crate) use halts::{left_to_lose, week_left};
 pub use subject::{Kind, OrderFacts, Subject};
 
 use spoolgate_wire::checks::CheckRow;
@@ -58,6 +58,21 @@ enum Run {
     Set(fn(&Subject, &OrderFacts) -> Option<CheckRow>),
 }
 
+/// What the outcome of a check depends on when working entries are asked again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It is asked only when the order is submitted.
+    Once,
+    /// The account, its rules and the clock.
+    Account,
+    /// The sender, the strategy, the symbol and the side.
+    Leg,
+    /// The thesis.
+    Thesis,
+    /// A sum that the entry is a part of: see [`crate::guard`].
+    Sum,
+}
+
 /// One row of the table.
 struct Check {
     /// Its name in answers.
@@ -68,6 +83,8 @@ struct Check {
     warns: &'static [Kind],
     /// Whether its outcome depends on the size of the order.
     by_size: bool,
+    /// Whether working entries are asked again by it, and about what.
+    standing: Standing,
     /// The function that runs the check.
     run: Run,
 }
@@ -88,6 +105,7 @@ const fn any(name: &'static str, blocks: &'static [Kind], run: fn(&Subject) -> C
         blocks,
         warns: NONE,
         by_size: false,
+        standing: Standing::Once,
         run: Run::Any(run),
     }
 }
@@ -98,6 +116,7 @@ const fn entry(name: &'static str, run: fn(&Subject, &OrderFacts) -> CheckRow) -
         blocks: ENTRIES,
         warns: NONE,
         by_size: false,
+        standing: Standing::Once,
         run: Run::Order(run),
     }
 }
@@ -112,6 +131,7 @@ const fn where_set(
         blocks: ENTRIES,
         warns: NONE,
         by_size: false,
+        standing: Standing::Once,
         run: Run::Set(run),
     }
 }
@@ -123,6 +143,7 @@ const fn entry_warns(name: &'static str, run: fn(&Subject, &OrderFacts) -> Check
         blocks: ENTRIES,
         warns: EXITS,
         by_size: false,
+        standing: Standing::Once,
         run: Run::Order(run),
     }
 }
@@ -137,6 +158,7 @@ const fn entry_given(
         blocks: ENTRIES,
         warns: EXITS,
         by_size: false,
+        standing: Standing::Once,
         run: Run::Set(run),
     }
 }
@@ -148,6 +170,10 @@ const fn sized(check: Check) -> Check {
     }
 }
 
+const fn standing(standing: Standing, check: Check) -> Check {
+    Check { standing, ..check }
+}
+
 const fn blocks(check: Check, blocks: &'static [Kind]) -> Check {
     Check { blocks, ..check }
 }
@@ -156,12 +182,21 @@ const fn blocks(check: Check, blocks: &'static [Kind]) -> Check {
 /// them (docs/trading.md, "the protected lane").
 const CHECKS: &[Check] = &[
     any("request_freshness", ALL, freshness::request_freshness),
-    entry("clock", halts::clock),
-    entry("rulebook", halts::rulebook),
+    standing(Standing::Account, entry("clock", halts::clock)),
+    standing(Standing::Account, entry("rulebook", halts::rulebook)),
     entry("duplicate_order", identity::duplicate_order),
-    entry_warns("instrument_allowed", identity::instrument_allowed),
-    any("strategy_active", ALL, identity::strategy_active),
-    entry("thesis_valid", identity::thesis_valid),
+    standing(
+        Standing::Leg,
+        entry_warns("instrument_allowed", identity::instrument_allowed),
+    ),
+    standing(
+        Standing::Leg,
+        any("strategy_active", ALL, identity::strategy_active),
+    ),
+    standing(
+        Standing::Thesis,
+        entry("thesis_valid", identity::thesis_valid),
+    ),
     sized(entry_warns("arithmetic_range", order::arithmetic_range)),
     any("price_tick", PRICED, order::price_tick),
     sized(blocks(entry("size_lot", order::size_lot), ORDERS)),
@@ -175,46 +210,101 @@ const CHECKS: &[Check] = &[
     entry_warns("price_collar", market::price_collar),
     entry("slippage_to_plan", market::slippage_to_plan),
     entry_warns("market_data", market::market_data),
-    sized(entry(
-        "max_single_trade_risk",
-        limits::max_single_trade_risk,
-    )),
-    sized(entry("max_single_position", limits::max_single_position)),
-    sized(entry("max_total_exposure", limits::max_total_exposure)),
-    sized(entry(
-        "same_direction_exposure",
-        limits::same_direction_exposure,
-    )),
-    sized(where_set("correlated_group", limits::correlated_group)),
-    sized(where_set(
-        "strategy_allocation",
-        limits::strategy_allocation,
-    )),
-    sized(entry("max_portfolio_risk", limits::max_portfolio_risk)),
-    sized(entry("loss_budget", limits::loss_budget)),
-    entry_warns("daily_loss_halt", halts::daily_loss_halt),
-    entry_warns("weekly_loss_halt", halts::weekly_loss_halt),
-    entry_warns("drawdown_halt", halts::drawdown_halt),
-    entry_warns("manual_halt", halts::manual_halt),
-    entry("dead_man", halts::dead_man),
-    entry("max_open_positions", activity::max_open_positions),
-    entry("max_open_orders", activity::max_open_orders),
-    sized(entry("buying_power", funds::buying_power)),
+    standing(
+        Standing::Sum,
+        sized(entry(
+            "max_single_trade_risk",
+            limits::max_single_trade_risk,
+        )),
+    ),
+    standing(
+        Standing::Sum,
+        sized(entry("max_single_position", limits::max_single_position)),
+    ),
+    standing(
+        Standing::Sum,
+        sized(entry("max_total_exposure", limits::max_total_exposure)),
+    ),
+    standing(
+        Standing::Sum,
+        sized(entry(
+            "same_direction_exposure",
+            limits::same_direction_exposure,
+        )),
+    ),
+    standing(
+        Standing::Sum,
+        sized(where_set("correlated_group", limits::correlated_group)),
+    ),
+    standing(
+        Standing::Sum,
+        sized(where_set(
+            "strategy_allocation",
+            limits::strategy_allocation,
+        )),
+    ),
+    standing(
+        Standing::Sum,
+        sized(entry("max_portfolio_risk", limits::max_portfolio_risk)),
+    ),
+    standing(
+        Standing::Sum,
+        sized(entry("loss_budget", limits::loss_budget)),
+    ),
+    standing(
+        Standing::Sum,
+        sized(entry("gap_budget", limits::gap_budget)),
+    ),
+    standing(
+        Standing::Account,
+        entry_warns("daily_loss_halt", halts::daily_loss_halt),
+    ),
+    standing(
+        Standing::Account,
+        entry_warns("weekly_loss_halt", halts::weekly_loss_halt),
+    ),
+    standing(
+        Standing::Account,
+        entry_warns("drawdown_halt", halts::drawdown_halt),
+    ),
+    standing(
+        Standing::Leg,
+        entry_warns("manual_halt", halts::manual_halt),
+    ),
+    standing(Standing::Leg, entry("dead_man", halts::dead_man)),
+    standing(
+        Standing::Sum,
+        entry("max_open_positions", activity::max_open_positions),
+    ),
+    standing(
+        Standing::Sum,
+        entry("max_open_orders", activity::max_open_orders),
+    ),
+    standing(
+        Standing::Sum,
+        sized(entry("buying_power", funds::buying_power)),
+    ),
     sized(where_set(
         "liquidity_participation",
         funds::liquidity_participation,
     )),
-    entry("time_window", halts::time_window),
+    standing(Standing::Leg, entry("time_window", halts::time_window)),
     entry("order_rate", activity::order_rate),
     Check {
         warns: SAFER,
         ..any("message_rate", &[Entry, Flip], activity::message_rate)
     },
-    entry("repeated_execution", activity::repeated_execution),
-    entry("loss_streak", activity::loss_streak),
-    entry("cooldown", activity::cooldown),
+    standing(
+        Standing::Leg,
+        entry("repeated_execution", activity::repeated_execution),
+    ),
+    standing(Standing::Leg, entry("loss_streak", activity::loss_streak)),
+    standing(Standing::Leg, entry("cooldown", activity::cooldown)),
     entry_warns("self_cross", crossing::self_cross),
-    entry_warns("symbol_halt", halts::symbol_halt),
+    standing(
+        Standing::Leg,
+        entry_warns("symbol_halt", halts::symbol_halt),
+    ),
     sized(blocks(entry("reduce_only", order::reduce_only), EXITS)),
     any("cancel_ok", &[Cancel], targets::cancel_ok),
     any("tighten_ok", &[Tighten], targets::tighten_ok),
@@ -262,6 +352,20 @@ pub fn is_by_size(name: &str) -> bool {
     CHECKS
         .iter()
         .any(|check| check.name == name && check.by_size)
+}
+
+/// Returns the row of the first check of this scope that closes a working entry. A check that cannot
+/// be computed, for lack of a price, closes nothing that was accepted.
+pub(crate) fn closed(subject: &Subject, scope: Standing) -> Option<CheckRow> {
+    let mut checks = CHECKS.iter().filter(|check| check.standing == scope);
+    checks.find_map(|check| row_of(check, subject).filter(|row| !row.passed && row.value.is_some()))
+}
+
+/// Returns the checks of sums, in the order of the table.
+pub(crate) fn sums() -> impl Iterator<Item = &'static str> {
+    let checks = CHECKS.iter();
+    let sums = checks.filter(|check| check.standing == Standing::Sum);
+    sums.map(|check| check.name)
 }
 
 /// Returns the name of the first check that failed.

@@ -6,17 +6,16 @@ use super::{
 };
 use crate::class::Class;
 use crate::pricing::notional_price;
+use crate::sums::NOT_EXACT;
 use spoolgate_wire::amount::Amount;
 
 /// Message used when bid and ask are missing.
 pub(super) const NO_MARKET: &str = "no fresh bid and ask, so it cannot be computed";
-/// Message used when a product or sum has too many digits.
-pub(super) const NOT_EXACT: &str = "it cannot be computed exactly; use fewer digits";
 /// Message used when the instrument is not configured.
 pub(super) const NO_INSTRUMENT: &str = "the instrument is not in rules/instruments.yaml";
 
-/// price x size x multiplier is exact. The last known price is enough, fresh or not, because only
-/// the digits matter.
+/// price x size x multiplier is exact, and so is the cash after it. The last known price is enough,
+/// fresh or not, because only the digits matter.
 pub(super) fn arithmetic_range(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let Some(instrument) = subject.instrument else {
         return CheckRow::unknown("bool", CONTRACT, NO_INSTRUMENT);
@@ -31,8 +30,14 @@ pub(super) fn arithmetic_range(subject: &Subject, facts: &OrderFacts) -> CheckRo
     let product = price
         .checked_mul(facts.size)
         .and_then(|value| value.checked_mul(*instrument.multiplier));
-    let fault = "price x size x multiplier has more than 28 digits; use fewer";
-    CheckRow::yes_no(product.is_none().then(|| fault.to_owned()), CONTRACT)
+    let cash = subject.book.account.cash;
+    let fault = match product {
+        None => Some("price x size x multiplier has more than 28 digits; use fewer"),
+        Some(product) => (cash.checked_sub(product).is_none()
+            || cash.checked_add(product).is_none())
+        .then_some("the cash after it would have more than 28 digits; use fewer"),
+    };
+    CheckRow::yes_no(fault.map(str::to_owned), CONTRACT)
 }
 
 /// Every price of the request is a multiple of the tick; 0 disables the check. An exit of an

@@ -1,7 +1,8 @@
 //! Checks of the protective stop that an entry must have, and of the target that it may have.
 
-use super::order::{NO_INSTRUMENT, NO_MARKET, NOT_EXACT};
+use super::order::{NO_INSTRUMENT, NO_MARKET};
 use super::{CONTRACT, CheckRow, INSTRUMENTS, Kind, OrderFacts, Subject, strategy_file};
+use crate::sums::NOT_EXACT;
 use crate::venue::too_far;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::orders::{OrderType, Side};

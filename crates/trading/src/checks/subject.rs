@@ -6,8 +6,10 @@ use crate::book::Book;
 use crate::class::{Class, capacity, classify};
 use crate::order::Order;
 use crate::pricing::{Terms, notional_price, worst_entry};
+use crate::reach::Reach;
 use crate::requests::Context;
-use crate::valuation::{TwoSided, capital_base, is_fresh};
+use crate::sums::Sums;
+use crate::valuation::{TwoSided, is_fresh};
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::instruments::Instrument;
 use spoolgate_wire::amount::Amount;
@@ -54,6 +56,8 @@ pub struct Subject<'a> {
     pub target: Option<&'a Order>,
     /// The price of a tighten.
     pub new_stop: Option<Amount>,
+    /// Whether a working entry is asked again, so that its own use of a thesis does not count.
+    pub is_again: bool,
 }
 
 /// An order with the values derived from it and from the market.
@@ -75,12 +79,8 @@ pub struct OrderFacts<'a> {
     pub notional_price: Option<Amount>,
     /// The worst price it may get. `None` if the market is unknown or the price is not exact.
     pub worst_entry: Option<Amount>,
-    /// Current equity. `None` if unknown.
-    pub equity: Option<Amount>,
-    /// The amount that fractional limits refer to. `None` if equity is unknown.
-    pub capital_base: Option<Amount>,
     /// The other open positions and orders that limits count.
-    pub around: Around,
+    pub around: Around<'a>,
 }
 
 impl<'a> Subject<'a> {
@@ -98,6 +98,31 @@ impl<'a> Subject<'a> {
         subject.instrument = instrument;
         subject.prices = order_prices(order, subject.kind);
         subject.order = Some(facts);
+        subject
+    }
+
+    /// Creates the subject of a working entry that is asked again. `order` has its strategy, symbol,
+    /// side and thesis.
+    pub(crate) fn of_entry(
+        order: &'a SubmitOrder,
+        ctx: &'a Context<'a>,
+        sums: Sums<'a>,
+    ) -> Subject<'a> {
+        let mut subject = Subject::new(sums.book, sums.rules, ctx, Kind::Entry);
+        subject.strategy = Some(&order.strategy);
+        subject.instrument = sums.rules.instruments.get(&order.symbol);
+        subject.is_again = true;
+        subject.order = Some(OrderFacts {
+            order,
+            size: order.size,
+            capacity: None,
+            class: Class::Entry,
+            terms: Terms::asked(order),
+            market: None,
+            notional_price: None,
+            worst_entry: None,
+            around: Around::new(sums),
+        });
         subject
     }
 
@@ -136,6 +161,7 @@ impl<'a> Subject<'a> {
             target_id: None,
             target: None,
             new_stop: None,
+            is_again: false,
         }
     }
 
@@ -179,7 +205,6 @@ fn order_facts<'a>(
         book.two_sided(instrument)
             .filter(|seen| is_fresh(seen.time, ctx.now, instrument, &rules.safety))
     });
-    let equity = book.equity(rules, ctx.now);
     OrderFacts {
         order,
         size: order.size,
@@ -190,9 +215,7 @@ fn order_facts<'a>(
         notional_price: market.map(|market| notional_price(&terms, &market)),
         worst_entry: market
             .and_then(|market| worst_entry(&terms, &market, *rules.safety.entry_slippage)),
-        equity,
-        capital_base: equity.map(|equity| capital_base(equity, &rules.safety)),
-        around: Around::default(),
+        around: Around::new(Sums::new(book, rules, ctx.now)),
     }
 }
 
@@ -216,6 +239,11 @@ impl OrderFacts<'_> {
         self.notional_price?
             .checked_mul(self.size)?
             .checked_mul(*instrument.multiplier)
+    }
+
+    /// Returns what may come to be held with this order added. `None` if it is not exact.
+    pub(super) fn added_to(&self, reach: Reach) -> Option<Reach> {
+        reach.with(self.order.side, self.size, self.terms.own_price)
     }
 
     /// The symbol.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::book::Book;
 use crate::change::Change;
-use crate::order::{Instruction, Order, OrderEnd, OrderRole, Verb};
+use crate::order::{Instruction, Order, OrderEnd, OrderRole, Verb, Why};
 use spoolgate_wire::ids::OrderId;
 use spoolgate_wire::time::Time;
 
@@ -62,6 +62,7 @@ pub fn owed(book: &Book, at: Time) -> Vec<Change> {
             order_id: order.order_id,
             end,
             at,
+            why: None,
         })
         .collect(),
         at,
@@ -79,10 +80,12 @@ impl Line {
     /// Adds a change, replacing the close of an order that the venue may still be working.
     fn take(&mut self, change: Change) {
         match &change {
-            Change::OrderClosed { order_id, end, at } if self.stays(*order_id) => {
-                let (order_id, end, at) = (*order_id, *end, *at);
-                self.end(order_id, end, at);
-            }
+            Change::OrderClosed {
+                order_id,
+                end,
+                at,
+                why,
+            } if self.stays(*order_id) => self.end(*order_id, *end, *at, why.clone()),
             _ => self.push(change),
         }
     }
@@ -98,13 +101,18 @@ impl Line {
     }
 
     /// Asks the venue to end an order, at most once.
-    fn end(&mut self, order_id: OrderId, end: OrderEnd, at: Time) {
+    fn end(&mut self, order_id: OrderId, end: OrderEnd, at: Time, why: Option<Why>) {
         let is_new = self
             .orders
             .get(&order_id)
             .is_some_and(|order| order.ending().is_none());
         if is_new {
-            self.push(Change::OrderEnding { order_id, end, at });
+            self.push(Change::OrderEnding {
+                order_id,
+                end,
+                at,
+                why,
+            });
         }
     }
 
@@ -128,6 +136,7 @@ impl Line {
                 order_id,
                 end: OrderEnd::Filled,
                 at,
+                why: None,
             });
         }
         let is_idle = |order: &&Order| {
@@ -142,9 +151,9 @@ impl Line {
             .map(|order| (order.order_id, order.role))
             .collect();
         for (order_id, role) in idle {
-            self.end(order_id, OrderEnd::Retired, at);
+            self.end(order_id, OrderEnd::Retired, at, None);
             if role == OrderRole::Protective {
-                self.end(order_id.entry(), OrderEnd::Retired, at);
+                self.end(order_id.entry(), OrderEnd::Retired, at, None);
             }
         }
     }

@@ -25,13 +25,15 @@ use super::quoting::{Answer, Offer, Tape, answer};
 use super::room::Room;
 use super::steps::{Step, Steps};
 use super::watching::is_short;
-use crate::book::{Baseline, Book};
+use crate::book::{Baseline, Book, Last, Quote};
 use crate::cancel;
 use crate::change::Change;
 use crate::conduct::disabling;
 use crate::fold::ApplyError;
+use crate::guard::{self, Impose};
 use crate::market_row::Row;
 use crate::order::{Fill, Liquidity, Order, OrderEnd, OrderRole};
+use crate::reach::entries;
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::instruments::{Instrument, MarketSource};
 use spoolgate_wire::amount::Amount;
@@ -80,7 +82,9 @@ pub fn end_day(book: &Book, now: Time) -> Vec<Change> {
         .collect()
 }
 
-/// Runs rows of one symbol against the book. Rows that are not newer than what the book knows are
+/// Runs rows of one symbol against the book. `imposed` says what else closes working entries, which
+/// are asked again at each row's open, before anything fills, and after the row; without it they are
+/// not asked. Rows that are not newer than what the book knows are
 /// skipped, so the same rows may come twice. Applying the changes of the steps in order to `book`
 /// gives the book after the rows.
 ///
@@ -92,9 +96,11 @@ pub fn on_rows(
     rules: &Rulebook,
     symbol: &Symbol,
     rows: &[Row],
+    imposed: Option<&dyn Impose>,
     now: Time,
 ) -> Result<Vec<Step>, VenueError> {
     let mut run = Run::new(book, rules, symbol, now)?;
+    run.imposed = imposed;
     let ahead_ms = i64::from(rules.safety.request_ahead_max_s).saturating_mul(1000);
     let possible_ms = now.ms().saturating_add(ahead_ms);
     let is_new = |book: &Book, row: &Row| is_new(book, symbol, row, possible_ms);
@@ -161,6 +167,8 @@ pub(super) struct Run<'a> {
     /// Start of the current row, if orders can use it and the venue must know which of them are new
     /// to it.
     pub(super) reached: Option<Time>,
+    /// What closes working entries besides book and rules; `None` if they are not asked again.
+    imposed: Option<&'a dyn Impose>,
     /// How much the current row can still fill.
     room: Room,
     /// Levels of theses that the rows of this symbol have not crossed yet.
@@ -224,6 +232,7 @@ impl<'a> Run<'a> {
             steps,
             row_time: now,
             reached: None,
+            imposed: None,
             room,
             levels,
             opened,
@@ -281,6 +290,7 @@ impl Run<'_> {
             self.expire_of_earlier_days(start_ms)?;
             self.refuse_exits(start_ms)?;
             self.refuse_far(start_ms)?;
+            self.ask_again(Some(row))?;
             for group in GROUPS {
                 for order_id in self.reached(group, start_ms) {
                     self.try_fill(order_id, &tape, time)?;
@@ -293,7 +303,48 @@ impl Run<'_> {
         }
         self.refute_theses(row, time)?;
         self.market_moved(row, time)?;
-        self.watch_equity()
+        self.watch_equity()?;
+        self.ask_again(None)
+    }
+
+    /// Pulls the working entries that are no longer allowed: with the market at the open of a row, or
+    /// as it is.
+    fn ask_again(&mut self, at_open_of: Option<&Row>) -> Result<(), VenueError> {
+        let Some(imposed) = self
+            .imposed
+            .filter(|_| entries(&self.book).next().is_some())
+        else {
+            return Ok(());
+        };
+        let (symbol, time) = (&self.instrument.symbol, self.row_time);
+        let before = self.book.markets.get(symbol).cloned();
+        if let Some(row) = at_open_of {
+            let market = self.book.markets.entry(symbol.clone()).or_default();
+            match *row {
+                Row::Bar { open, .. } => {
+                    let volume = None;
+                    market.last = Some(Last {
+                        price: open,
+                        volume,
+                        time,
+                    });
+                }
+                Row::Quote { bid, ask, .. } => market.quote = Some(Quote { bid, ask, time }),
+            }
+        }
+        let margin = *self.rules.safety.pull_margin;
+        let pulls = guard::pulls(&self.book, self.rules, imposed, self.now, margin);
+        let pulls: Vec<Change> = pulls
+            .iter()
+            .flat_map(|pull| pull.changes(&self.book, self.now))
+            .collect();
+        if at_open_of.is_some() {
+            match before {
+                Some(before) => self.book.markets.insert(symbol.clone(), before),
+                None => self.book.markets.remove(symbol),
+            };
+        }
+        pulls.into_iter().try_for_each(|change| self.emit(change))
     }
 
     /// Ends day orders that were accepted on a day before the day of the row.

@@ -205,7 +205,13 @@ impl Run<'_> {
 
     pub(super) fn close(&mut self, order_id: OrderId, end: OrderEnd) -> Result<(), VenueError> {
         let at = self.now;
-        self.emit(Change::OrderClosed { order_id, end, at })
+        let why = None;
+        self.emit(Change::OrderClosed {
+            order_id,
+            end,
+            at,
+            why,
+        })
     }
 }
 

@@ -401,11 +401,11 @@ fn rows_that_are_no_market_are_errors() {
         ask_size: None,
     };
     for row in [quote("0", "1"), quote("2", "1")] {
-        let told = super::on_rows(&world.book, &world.rules, &eth(), &[row], world.now);
+        let told = super::on_rows(&world.book, &world.rules, &eth(), &[row], None, world.now);
         assert!(matches!(told, Err(super::VenueError::Row { row: 0, .. })));
     }
     let unknown = spoolgate_wire::ids::Symbol::parse("DOGE").unwrap();
-    assert!(super::on_rows(&world.book, &world.rules, &unknown, &[], world.now).is_err());
+    assert!(super::on_rows(&world.book, &world.rules, &unknown, &[], None, world.now).is_err());
 }
 
 #[test]

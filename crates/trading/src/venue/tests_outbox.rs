@@ -569,6 +569,7 @@ fn an_ending_stop_protects_nothing_and_cannot_be_tightened() {
         order_id: oid("o-1-stop"),
         end,
         at,
+        why: None,
     }]);
     assert_eq!(desk.orders(), ["o-1-stop 0.01/0 ending"]);
     assert_eq!(risk(&desk), a("68"), "the whole notional");

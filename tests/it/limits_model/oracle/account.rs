@@ -36,17 +36,28 @@ impl<'a> Judge<'a> {
         ))
     }
 
-    /// Returns units and price of the order's symbol, without the order and with it.
-    pub(super) fn own_units(&self, strategy: Option<&str>) -> Option<(Both, Both, Rat)> {
+    /// Returns the money of the units in the order's symbol, with the order, and whether it is more
+    /// than without it.
+    pub(super) fn own_money(
+        &self,
+        strategy: Option<&str>,
+        units: impl Fn(&Both) -> Rat,
+    ) -> Option<(Rat, bool)> {
         let before = self.sums.both(self.symbol(), strategy);
         let after = before.and(self.buys(), &self.size);
-        let price = self.terms().notional_price(&self.seen()?);
-        let price = self.sums.price_of(self.symbol(), strategy, &price);
-        Some((
-            before,
-            after,
-            price.times(&self.sums.multiplier(self.symbol())?),
-        ))
+        let ask = self.seen()?.ask;
+        let own = self
+            .terms()
+            .own
+            .map_or(ask.clone(), |own| larger(&own, &ask));
+        let money = |both: &Both, at_least: &Rat| {
+            let price = self.sums.price_of(self.symbol(), at_least);
+            let each = price.times(&self.sums.multiplier(self.symbol())?);
+            Some(units(both).times(&each))
+        };
+        let (before, after) = (money(&before, &ask)?, money(&after, &own)?);
+        let is_worse = after > before;
+        Some((after, is_worse))
     }
 
     /// Returns the sum over all other symbols.
@@ -59,21 +70,15 @@ impl<'a> Judge<'a> {
         let symbols = self.sums.open_symbols(strategy).into_iter();
         let others = symbols.filter(|symbol| symbol != self.symbol() && counts(symbol));
         others.into_iter().try_fold(Rat::zero(), |sum, symbol| {
-            let price = self
-                .sums
-                .price_of(&symbol, strategy, &self.sums.fresh(&symbol)?.ask);
+            let price = self.sums.price_of(&symbol, &self.sums.fresh(&symbol)?.ask);
             let each = price.times(&self.sums.multiplier(&symbol)?);
             Some(sum.plus(&units(&self.sums.both(&symbol, strategy)).times(&each)))
         })
     }
 
     pub(super) fn max_single_position(&self) -> Option<Said> {
-        let (before, after, each) = self.own_units(None)?;
-        let value = after.worst().times(&each);
-        let (limit, is_worse) = (
-            self.of_base(*self.sums.rules.safety.max_single_position)?,
-            after.worst() > before.worst(),
-        );
+        let (value, is_worse) = self.own_money(None, Both::worst)?;
+        let limit = self.of_base(*self.sums.rules.safety.max_single_position)?;
         Some(plain(limit.is_positive() && (!is_worse || value <= limit)))
     }
 
@@ -84,12 +89,10 @@ impl<'a> Judge<'a> {
         units: impl Fn(&Both) -> Rat,
         limit: spoolgate_wire::amount::Amount,
     ) -> Option<Said> {
-        let (before, after, each) = self.own_units(strategy)?;
+        let (own, is_worse) = self.own_money(strategy, &units)?;
         // A sum that cannot be computed fails, even if nothing gets worse.
-        let sum = self
-            .others(strategy, counts, &units)?
-            .plus(&units(&after).times(&each));
-        let (limit, is_worse) = (self.of_base(limit)?, units(&after) > units(&before));
+        let sum = self.others(strategy, counts, &units)?.plus(&own);
+        let limit = self.of_base(limit)?;
         // With a base of 0, every order fails.
         Some(plain(limit.is_positive() && (!is_worse || sum <= limit)))
     }
@@ -159,6 +162,15 @@ impl<'a> Judge<'a> {
 
     pub(super) fn loss_budget(&self) -> Option<Said> {
         Some(plain(self.all_risk()? <= self.left_to_lose()?))
+    }
+
+    /// A jump past every stop loses this fraction of the worst cases of all symbols.
+    pub(super) fn gap_budget(&self) -> Option<Said> {
+        let (own, is_worse) = self.own_money(None, Both::worst)?;
+        let sum = self.others(None, |_| true, Both::worst)?.plus(&own);
+        let loss = sum.times(&r(*self.sums.rules.safety.stress_gap));
+        let limit = self.week_left()?;
+        Some(plain(limit.is_positive() && (!is_worse || loss <= limit)))
     }
 
     pub(super) fn daily_loss_halt(&self) -> Option<Said> {
