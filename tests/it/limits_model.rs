@@ -40,7 +40,7 @@ const YES_OR_NO: [&str; 9] = [
 ];
 
 /// What happens in histories besides decisions.
-const EVENTS: [&str; 14] = [
+const EVENTS: [&str; 15] = [
     "accepted Entry",
     "accepted Exit",
     "Flip",
@@ -50,6 +50,7 @@ const EVENTS: [&str; 14] = [
     "funding",
     "gap",
     "headroom",
+    "held row",
     "probed cancel",
     "probed exit",
     "probed tighten",

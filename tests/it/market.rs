@@ -3,6 +3,7 @@
 mod days;
 mod funding;
 mod gaps;
+mod held;
 mod import;
 mod rows;
 mod update;

@@ -70,6 +70,9 @@ fn random_markets_give_what_the_model_gives() {
             ("exits refused", world.model.refused),
             ("flattened", world.model.flattened),
             ("expired", world.model.expired),
+            ("rows held", world.model.doubts[0]),
+            ("rows believed later", world.model.doubts[1]),
+            ("rows dropped", world.model.doubts[2]),
         ] {
             *seen.entry(what.to_owned()).or_default() += u64::try_from(count).unwrap();
         }
@@ -99,6 +102,9 @@ fn random_markets_give_what_the_model_gives() {
         "flattened",
         "expired",
         "gap",
+        "rows held",
+        "rows believed later",
+        "rows dropped",
         "target",
         "funding",
         "fill Target Maker",

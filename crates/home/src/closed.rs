@@ -56,6 +56,13 @@ pub fn why_closed(state: &State) -> Vec<String> {
             gap.open, gap.previous, gap.time
         )
     }));
+    for (symbol, market) in &state.book.markets {
+        if let Some(held) = &market.held {
+            reasons.push(format!(
+                "`{symbol}`: {held}: entries are refused until its next row"
+            ));
+        }
+    }
     let doubts = state.book.doubted_symbols.iter();
     reasons.extend(doubts.map(|(symbol, doubt)| {
         format!(

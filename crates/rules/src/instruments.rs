@@ -2,9 +2,12 @@
 
 use serde::Deserialize;
 
-use super::bounds::{AtLeast, Fraction, NotNegative, Positive, Slippage};
+use super::bounds::{AtLeast, Fraction, NotNegative, ONE, Positive, Slippage};
 use super::yaml;
 use spoolgate_wire::ids::{Principal, Symbol};
+
+/// An hour in seconds; bars of this length and more may gap further by default.
+const HOUR_S: u32 = 3600;
 
 /// Which market rows a value is taken from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
@@ -66,9 +69,11 @@ pub struct Instrument {
     #[serde(default)]
     #[schemars(schema_with = "spoolgate_wire::schema::said_or_null")]
     pub group: Option<String>,
-    /// Largest plausible distance of an open from the previous close, fraction of that close.
-    /// A larger one halts entries in the symbol until a person clears it; if absent, no gap
-    /// is implausible.
+    /// Largest plausible distance of an open from the last price, fraction of that price; if
+    /// absent, 0.10, or 0.25 where `bar_s` is 3600 or more. A row of less than an hour that opens
+    /// further away is held until the next row agrees with it, and a gap that is believed halts
+    /// entries in the symbol until a person clears it. With a distance that no price reaches, such
+    /// as 1000000, every row is believed.
     #[serde(default, deserialize_with = "yaml::present")]
     #[schemars(with = "Positive")]
     pub max_gap: Option<Positive>,
@@ -87,6 +92,19 @@ pub struct Instrument {
     #[serde(default, deserialize_with = "yaml::present")]
     #[schemars(with = "Principal")]
     pub bridge: Option<Principal>,
+}
+
+impl Instrument {
+    /// Returns the largest plausible distance of an open from the last price, fraction of that
+    /// price: `max_gap`, or its default.
+    pub fn gap_max(&self) -> Positive {
+        let usual = if *self.bar_s >= HOUR_S {
+            Positive::usual::<{ ONE / 4 }>()
+        } else {
+            Positive::usual::<{ ONE / 10 }>()
+        };
+        self.max_gap.unwrap_or(usual)
+    }
 }
 
 /// The file.

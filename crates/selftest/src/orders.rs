@@ -3,6 +3,8 @@
 use super::Plan;
 use super::bench::{Ask, Bench, Scratch, amount};
 use spoolgate_rules::bounds::AnyAmount;
+use spoolgate_trading::book::Held;
+use spoolgate_trading::market_row::Row;
 use spoolgate_trading::order::{Order, OrderRole, Position};
 use spoolgate_trading::valuation::age_max_ms;
 use spoolgate_wire::amount::Amount;
@@ -323,12 +325,28 @@ pub(super) fn market_data(bench: &Bench<'_>) -> Option<Plan> {
         })
     };
     let none = bench.with(|scratch| scratch.state.book.markets.clear());
+    let held = bench.with(|scratch| {
+        let (bid, ask, previous) = (bench.price, bench.price, bench.price);
+        let time_ms = scratch.now.ms();
+        let (bid_size, ask_size) = (None, None);
+        let row = Row::Quote {
+            time_ms,
+            bid,
+            ask,
+            bid_size,
+            ask_size,
+        };
+        if let Some(market) = scratch.state.book.markets.get_mut(&bench.case.symbol) {
+            market.held = Some(Held { row, previous });
+        }
+    });
     let trips = vec![
         (
             "a price a millisecond too old",
             aged(old_ms.saturating_add(1)),
         ),
         ("no price", none),
+        ("a row that is not believed yet", held),
     ];
     Some(Plan::Try(Box::new(aged(old_ms)), trips))
 }

@@ -473,9 +473,6 @@ pub(super) fn cooldown(bench: &Bench<'_>) -> Option<Plan> {
 }
 
 pub(super) fn symbol_halt(bench: &Bench<'_>) -> Option<Plan> {
-    if bench.instrument()?.max_gap.is_none() {
-        return Some(Plan::NotSet("the instrument has no max_gap"));
-    }
     let price = bench.price;
     let trips = bench.with(|scratch| {
         let gap = Gap {

@@ -45,10 +45,7 @@ const ALL_SET: [(&str, &str); 5] = [
         "restricted: []",
         "restricted: [{from: \"11:55\", to: \"12:05\"}]",
     ),
-    (
-        "    bar_s: 60",
-        "    bar_s: 60\n    group: coins\n    max_gap: 0.2",
-    ),
+    ("    bar_s: 60", "    bar_s: 60\n    group: coins"),
     ("name: trend\n", "name: trend\nallocation: 0.04\n"),
     (
         "name: range\n",
@@ -99,8 +96,7 @@ fn the_shipped_rules_trip_every_check_that_is_set() {
             "correlated_group",
             "strategy_allocation",
             "liquidity_participation",
-            "time_window",
-            "symbol_halt"
+            "time_window"
         ]
     );
     // Both strategies, both sides.

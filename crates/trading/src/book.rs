@@ -2,10 +2,12 @@
 //! `fold.rs` defines how a change folds in, `valuation.rs` what the book is worth.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use super::conduct::Conduct;
+use super::market_row::Row;
 use super::order::{Order, Position};
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::{OrderId, Principal, Regime, StrategyName, Symbol, ThesisSlug};
@@ -70,6 +72,29 @@ pub struct Market {
     /// Start of the newest row that orders could use; kept only if the instrument has a
     /// `percent_price`, which needs to know which orders are new to the venue.
     pub reached: Option<Time>,
+    /// A row that is not believed yet. Any row that moves the market settles it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<Held>,
+}
+
+/// A row that opens too far from the last price to be believed alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Held {
+    /// The row.
+    pub row: Row,
+    /// The price that it is too far from.
+    pub previous: Amount,
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.row {
+            Row::Bar { open, .. } => write!(f, "the newest bar opens at {open}")?,
+            Row::Quote { bid, ask, .. } => write!(f, "the newest quote is {bid} to {ask}")?,
+        }
+        write!(f, ", implausibly far from {}", self.previous)
+    }
 }
 
 /// Number of earlier bars, or funding rates, that the newest one is compared with.

@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::book::{Baseline, Doubt, Gap, Given, Last, Quote, Traded};
+use super::market_row::Row;
 use super::order::{Fill, Instruction, Order, OrderEnd, Why};
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::{ExecId, OrderId, Principal, StrategyName, Symbol, ThesisSlug};
@@ -128,6 +129,21 @@ pub enum Change {
         /// Start of the newest row that orders could use, if the instrument has a `percent_price`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reached: Option<Time>,
+    },
+    /// A row opened too far from the last price to be believed alone: nothing uses it until the
+    /// symbol's next row agrees with it.
+    RowHeld {
+        /// Instrument.
+        symbol: Symbol,
+        /// The row.
+        row: Row,
+        /// The price that it is too far from.
+        previous: Amount,
+    },
+    /// The next row did not agree with the held one, which is as if it had never come.
+    RowDropped {
+        /// Instrument.
+        symbol: Symbol,
     },
     /// A feed reported the regime of a market.
     RegimeGiven {

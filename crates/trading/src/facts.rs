@@ -444,6 +444,8 @@ mod tests {
             // windows.
             at_once.rules.theses.clear();
             singly.rules.theses.clear();
+            at_once.gap_of(&btc(), "1000000");
+            singly.gap_of(&btc(), "1000000");
             at_once.wait(3_600_000);
             singly.wait(3_600_000);
             let steps = at_once.rows(&btc(), &rows);

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use rust_decimal::RoundingStrategy;
 
-use super::book::{Book, Doubt, Last, Market, RecentEntry, Refuted, Traded, WINDOW};
+use super::book::{Book, Doubt, Held, Market, RecentEntry, Refuted, Traded, WINDOW};
 use super::change::{Change, FundingCharge};
 use super::order::{AtVenue, Fill, HeldAt, Order, OrderRole, Position};
 use spoolgate_rules::safety::DUPLICATE_WINDOW_S_MAX;
@@ -140,20 +140,18 @@ impl Book {
                     .report(*working, *gone);
             }
             Change::SymbolDoubted { symbol, doubt } => self.doubt(symbol, doubt),
-            Change::MarketMoved {
+            Change::MarketMoved { symbol, .. } => trade(self.market(symbol), change),
+            Change::RowHeld {
                 symbol,
-                earlier,
-                last,
-                quote,
-                reached,
+                row,
+                previous,
             } => {
-                let market = self.markets.entry(symbol.clone()).or_default();
-                trade(market, earlier, last.as_ref());
-                market.quote = quote.clone().or_else(|| market.quote.take());
-                market.reached = reached.or(market.reached);
+                let (row, previous) = (*row, *previous);
+                self.market(symbol).held = Some(Held { row, previous });
             }
+            Change::RowDropped { symbol } => self.market(symbol).held = None,
             Change::RegimeGiven { symbol, given } => {
-                self.markets.entry(symbol.clone()).or_default().regime = Some(given.clone());
+                self.market(symbol).regime = Some(given.clone());
             }
             Change::SymbolHalted { symbol, gap } => {
                 // Keep the first gap: it shows what to look at.
@@ -180,7 +178,7 @@ impl Book {
                 charges,
             } => {
                 self.charge(charges)?;
-                let market = self.markets.entry(symbol.clone()).or_default();
+                let market = self.market(symbol);
                 keep(&mut market.rates, *rate);
                 market.funded = Some(*time);
             }
@@ -204,6 +202,10 @@ impl Book {
             }
         }
         Ok(())
+    }
+
+    fn market(&mut self, symbol: &Symbol) -> &mut Market {
+        self.markets.entry(symbol.clone()).or_default()
     }
 
     /// Keeps the first doubt about a symbol, except that a doubt about an exit at the market
@@ -394,8 +396,19 @@ impl Book {
     }
 }
 
-/// Adds bars to a market, the last of them with its time.
-fn trade(market: &mut Market, earlier: &[Traded], last: Option<&Last>) {
+/// Moves a market: adds bars, the last of them with its time, and the newest quote. Whatever moves
+/// it settles the row that was held.
+fn trade(market: &mut Market, change: &Change) {
+    let Change::MarketMoved {
+        earlier,
+        last,
+        quote,
+        reached,
+        ..
+    } = change
+    else {
+        return;
+    };
     for bar in earlier {
         keep(&mut market.bars, bar.clone());
     }
@@ -403,6 +416,9 @@ fn trade(market: &mut Market, earlier: &[Traded], last: Option<&Last>) {
         keep(&mut market.bars, Traded(last.price, last.volume));
         market.last = Some(last.clone());
     }
+    market.quote = quote.clone().or_else(|| market.quote.take());
+    market.reached = reached.or(market.reached);
+    market.held = None;
 }
 
 /// Adds the newest element to a window and drops what exceeds it.

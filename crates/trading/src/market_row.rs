@@ -21,7 +21,8 @@ pub fn in_range(time_ms: i64) -> bool {
 }
 
 /// One row of market data, normalised. Times are milliseconds since the Unix epoch, UTC.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub enum Row {
     /// A trade bar; known when it closes at `open_ms + interval_ms`.
     Bar {
@@ -38,6 +39,7 @@ pub enum Row {
         /// The last price.
         close: Amount,
         /// Traded volume, in units of the instrument; `None` if the file has no such column.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         volume: Option<Amount>,
     },
     /// A two-sided quote, known at `time_ms`.
@@ -49,8 +51,10 @@ pub enum Row {
         /// The lowest price that a seller asks; never below the bid.
         ask: Amount,
         /// Units wanted at the bid, if the file states them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         bid_size: Option<Amount>,
         /// Units offered at the ask, if the file states them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         ask_size: Option<Amount>,
     },
 }

@@ -367,6 +367,12 @@ impl World {
         verdict
     }
 
+    /// Sets the `max_gap` of a symbol.
+    pub(crate) fn gap_of(&mut self, symbol: &Symbol, max: &str) {
+        let instrument = self.rules.instruments.get_mut(symbol).unwrap();
+        instrument.max_gap = Some(a(max).try_into().unwrap());
+    }
+
     pub(crate) fn wait(&mut self, ms: i64) {
         self.now = self.now.plus_ms(ms);
     }

@@ -318,7 +318,7 @@ fn the_weekly_loss_counts_what_is_not_realised_and_equality_halts() {
         let week = world.book.account.week.as_mut().unwrap();
         // At 4400 the loss is exactly 500.
         week.equity = world.book.account.cash.checked_add(a("940")).unwrap();
-        world.flat(close);
+        world.bar("6800", "6800", close, close);
         let order = market_order("mean", "BTC-USD", "buy", "0.002", "4300", 0);
         assert_eq!(
             world.row_of(&order, "weekly_loss_halt").passed,

@@ -50,7 +50,10 @@ pub(super) fn rows(world: &mut World, listed: &Listed, is_wild: bool) -> Vec<Row
         close: price(close),
         volume,
     };
-    world.near.insert(listed.symbol, close);
+    // Wild rows are often wrong, and the market then goes on where it was.
+    if !is_wild || open % 2 == 0 {
+        world.near.insert(listed.symbol, close);
+    }
     if listed.symbol == "ALPHA" {
         return vec![bar];
     }

@@ -56,7 +56,7 @@ pub(super) const LISTED: [Listed; 3] = [
         price: 10_000,
         rule: "multiplier: 10, quotes_from: quotes, fills_from: bars, half_spread: 0.0003, \
             slippage: 0.0005,
-          maker_fee: 0, taker_fee: 0.0017, volume_share: 0.4, bar_s: 60",
+          maker_fee: 0, taker_fee: 0.0017, volume_share: 0.4, bar_s: 60, max_gap: 0.014",
     },
 ];
 
@@ -88,7 +88,7 @@ const KNOBS: &[Knob] = &[
     knob("max_order_value", "100000", &["60", "150", "400"]),
     knob("max_volume_share", ABSENT, &["0.02", "0.1"]),
     knob("max_open_positions", "1000", &["1", "2", "4"]),
-    knob("max_open_orders", "1000", &["1", "3", "6"]),
+    knob("max_open_orders", "1000", &["1", "2", "4"]),
     knob("max_entries_per_minute", "1000", &["1", "2"]),
     knob("max_entries_per_minute_all", "1000", &["1", "3"]),
     knob("max_executions", "1000", &["1", "2", "4"]),

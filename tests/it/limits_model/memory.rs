@@ -203,7 +203,14 @@ impl Memory {
         let Some(equity) = self.paper.equity() else {
             return;
         };
-        if self.peak.as_ref().is_none_or(|peak| *peak < equity) {
+        // Nobody has looked at the gap in the price of a position.
+        let is_gapped = self
+            .paper
+            .held
+            .keys()
+            .any(|(symbol, _)| self.paper.halted.contains(symbol));
+        let may_rise = self.peak.is_none() || !is_gapped;
+        if may_rise && self.peak.as_ref().is_none_or(|peak| *peak < equity) {
             self.peak = Some(equity.clone());
         }
         let peak = self.peak.clone().unwrap();

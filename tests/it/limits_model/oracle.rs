@@ -573,6 +573,8 @@ impl<'a> Judge<'a> {
             }
             None => plain(!self.sums.fills_apart(self.symbol())),
         };
+        let believed = plain(!self.sums.memory.paper.waiting.contains_key(self.symbol()));
+        let sound = both_of(sound, believed);
         Some(both_of(both_of(fresh, spread), both_of(sound, near)))
     }
 

@@ -19,7 +19,7 @@ use crate::limits_model::memory::{Accepted, Memory};
 use crate::limits_model::oracle::{self, Around, Class, Judge, Rows, owner_of, symbol, terms_of};
 use crate::limits_model::paths;
 use crate::limits_model::tally::Tally;
-use crate::paper_model::model::{Id, ORDER, Role, STOP, Working};
+use crate::paper_model::model::{Id, ORDER, Print, Role, STOP, Working};
 use crate::paper_model::rational::Rat;
 use crate::paper_model::sides::{self, Random, a, lasts, order_id, print, r, spec, steps};
 
@@ -549,20 +549,32 @@ impl World {
         for step in &done {
             self.apply(&step.changes);
         }
-        let (low, high) = match *row {
-            Row::Bar { low, high, .. } => (low, high),
-            Row::Quote { bid, ask, .. } => (bid, ask),
-        };
-        for thesis in self
-            .rules
-            .theses
-            .values()
-            .filter(|thesis| thesis.symbol == name)
-        {
-            let is_reached = thesis.invalid_below.is_some_and(|level| low <= *level)
-                || thesis.invalid_above.is_some_and(|level| high >= *level);
-            if is_reached && row.known_ms() < thesis.expires.ms() {
-                self.memory.refuted.insert(thesis.slug.to_string());
+        let used = self.memory.paper.believed(listed.symbol, &print(row));
+        if used.is_empty() {
+            self.tally.count("held row");
+        }
+        for print in &used {
+            let (low, high, known_ms) = match print {
+                Print::Bar {
+                    low,
+                    high,
+                    open_ms,
+                    length_ms,
+                    ..
+                } => (low, high, open_ms + length_ms),
+                Print::Quote { bid, ask, ms, .. } => (bid, ask, *ms),
+            };
+            for thesis in self
+                .rules
+                .theses
+                .values()
+                .filter(|thesis| thesis.symbol == name)
+            {
+                let is_reached = thesis.invalid_below.is_some_and(|level| *low <= r(*level))
+                    || thesis.invalid_above.is_some_and(|level| *high >= r(*level));
+                if is_reached && known_ms < thesis.expires.ms() {
+                    self.memory.refuted.insert(thesis.slug.to_string());
+                }
             }
         }
         let refuted: BTreeSet<String> = self.book.refuted.keys().map(ToString::to_string).collect();
@@ -579,15 +591,14 @@ impl World {
             i64::from(*safety.executions_window_s),
         );
         let drawdown = r(*safety.max_drawdown);
-        let fills = self.memory.row(
-            listed.symbol,
-            &print(row),
-            self.now.ms(),
-            executions,
-            &drawdown,
-        );
-        for _ in 0..fills {
-            self.tally.count("fill");
+        for print in used {
+            let now_ms = self.now.ms();
+            let fills = self
+                .memory
+                .row(listed.symbol, &print, now_ms, executions, &drawdown);
+            for _ in 0..fills {
+                self.tally.count("fill");
+            }
         }
         self.compare();
     }

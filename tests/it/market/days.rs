@@ -43,7 +43,7 @@ struct Day {
 }
 
 /// Adds ETH-USD to the rules beside BTC-USD, and theses that no real price refutes.
-fn rules(root: &Path) {
+pub(super) fn rules(root: &Path) {
     let path = root.join("rules/instruments.yaml");
     let text = fs::read_to_string(&path).unwrap();
     let (head, btc) = text.split_once("  - symbol: BTC-USD").unwrap();
@@ -214,7 +214,7 @@ impl Day {
     }
 }
 
-fn failed(outcome: &Outcome) -> Vec<&str> {
+pub(super) fn failed(outcome: &Outcome) -> Vec<&str> {
     outcome
         .decision
         .checks

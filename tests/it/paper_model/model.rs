@@ -4,8 +4,8 @@
 //! Some rules are only in the code, and are followed here: fees are rounded up to 8 decimals;
 //! without a tick prices are rounded to 8 decimals; a stop that triggers in a bar without volume
 //! counts as triggered; a stop that protects nothing does not trigger; if the open is off the tick,
-//! rounding does not carry a limit past its price; a stop of bars starts from the trade price
-//! without the half spread; the exit that replaces a refused stop is there for every row after the
+//! rounding does not carry a limit past its price; a stop that a bar reaches without opening past
+//! it starts from its trigger without the half spread; the exit that replaces a refused stop is there for every row after the
 //! one that opened.
 
 mod prices;
@@ -37,12 +37,12 @@ pub(crate) struct Spec {
     pub share: Rat,
     pub min_size: Rat,
     pub min_notional: Rat,
-    pub max_gap: Option<Rat>,
+    pub max_gap: Rat,
     pub fills_from_bars: bool,
     pub quotes_from_bars: bool,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Print {
     Bar {
         open_ms: i64,
@@ -121,6 +121,14 @@ impl Working {
     }
 }
 
+/// A row that the next one must agree with.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Waiting {
+    pub print: Print,
+    /// The price that it is too far from.
+    pub before: Rat,
+}
+
 /// What was bought or sold short in the current row.
 struct Fresh {
     entry: u64,
@@ -169,6 +177,10 @@ pub(crate) struct Model {
     pub flattened: usize,
     /// Symbols without entries until a person clears them.
     pub halted: std::collections::BTreeSet<String>,
+    /// Rows that are not believed yet.
+    pub waiting: BTreeMap<String, Waiting>,
+    /// The number of rows that were held, believed later, and dropped.
+    pub doubts: [usize; 3],
     /// The number of orders that ended because of their time in force.
     pub expired: usize,
     /// Every execution of the last row.
@@ -407,8 +419,71 @@ impl Model {
         }
     }
 
+    /// Returns the rows that are used now that this one has come: itself; or none, because it is
+    /// held; or one that was held before, and itself.
+    pub(crate) fn believed(&mut self, symbol: &str, print: &Print) -> Vec<Print> {
+        let most = self.specs[symbol].max_gap.clone();
+        let is_far = |old: &Rat, new: &Rat| new.over(old).minus(&Rat::one()).abs() > most;
+        if let Some(Waiting {
+            print: held,
+            before,
+        }) = self.waiting.remove(symbol)
+        {
+            let between = |ends: &[&Rat], opens: &[&Rat]| {
+                ends.iter()
+                    .any(|end| opens.iter().any(|open| is_far(end, open)))
+            };
+            let is_other = match (&held, print) {
+                (Print::Bar { open, close, .. }, Print::Bar { open: new, .. }) => {
+                    between(&[open, close], &[new])
+                }
+                (Print::Bar { open, close, .. }, Print::Quote { bid, ask, .. }) => {
+                    between(&[open, close], &[bid, ask])
+                }
+                (Print::Quote { bid, ask, .. }, Print::Bar { open, .. }) => {
+                    between(&[bid, ask], &[open])
+                }
+                (
+                    Print::Quote { bid, ask, .. },
+                    Print::Quote {
+                        bid: new_bid,
+                        ask: new_ask,
+                        ..
+                    },
+                ) => is_far(bid, new_bid) || is_far(ask, new_ask),
+            };
+            let is_far_from_before = match print {
+                Print::Bar { open, .. } => is_far(&before, open),
+                Print::Quote { bid, ask, .. } => is_far(&before, bid) || is_far(&before, ask),
+            };
+            if !is_other && is_far_from_before {
+                self.doubts[1] += 1;
+                return vec![held, print.clone()];
+            }
+            self.doubts[2] += 1;
+        }
+        let is_short = match print {
+            Print::Bar { length_ms, .. } => *length_ms < 3_600_000,
+            Print::Quote { .. } => true,
+        };
+        match self.gap(symbol, print) {
+            Some(before) if is_short => {
+                self.doubts[0] += 1;
+                let print = print.clone();
+                self.waiting
+                    .insert(symbol.to_owned(), Waiting { print, before });
+                Vec::new()
+            }
+            _ => vec![print.clone()],
+        }
+    }
+
+    /// Uses a row that is believed.
     pub(crate) fn row(&mut self, symbol: &str, print: &Print) {
         self.fills.clear();
+        if self.gap(symbol, print).is_some() {
+            self.halted.insert(symbol.to_owned());
+        }
         let spec = self.specs[symbol].clone();
         let (is_bar, start_ms) = match print {
             Print::Bar { open_ms, .. } => (true, *open_ms),
@@ -436,7 +511,6 @@ impl Model {
                 o.owner.0 == symbol && o.lasts == Lasts::OneDay && day(o.at_ms) < day(start_ms)
             });
             self.refuse_exits(symbol, start_ms, &spec);
-            self.look_for_gap(symbol, print, &spec);
             for phase in 1..=4 {
                 let due: Vec<Id> = self
                     .orders
@@ -488,18 +562,20 @@ impl Model {
         self.end(|order| order.lasts == Lasts::OneDay && day(order.at_ms) != day(now_ms));
     }
 
-    fn look_for_gap(&mut self, symbol: &str, print: &Print, spec: &Spec) {
-        let Some(max) = &spec.max_gap else { return };
-        let is_far = |old: &Rat, new: &Rat| new.over(old).minus(&Rat::one()).abs() > *max;
-        let is_gap = match print {
-            Print::Bar { open, .. } => self.last.get(symbol).is_some_and(|last| is_far(last, open)),
-            Print::Quote { bid, ask, .. } => self
-                .quote
-                .get(symbol)
-                .is_some_and(|(_, old_bid, old_ask)| is_far(old_bid, bid) || is_far(old_ask, ask)),
-        };
-        if is_gap {
-            self.halted.insert(symbol.to_owned());
+    /// Returns the last price that a row opens too far from, if it does.
+    fn gap(&self, symbol: &str, print: &Print) -> Option<Rat> {
+        let most = &self.specs[symbol].max_gap;
+        let is_far = |old: &Rat, new: &Rat| new.over(old).minus(&Rat::one()).abs() > *most;
+        match print {
+            Print::Bar { open, .. } => {
+                let last = self.last.get(symbol)?;
+                is_far(last, open).then(|| last.clone())
+            }
+            Print::Quote { bid, ask, .. } => {
+                let (_, old_bid, old_ask) = self.quote.get(symbol)?;
+                let ask = is_far(old_ask, ask).then(|| old_ask.clone());
+                is_far(old_bid, bid).then(|| old_bid.clone()).or(ask)
+            }
         }
     }
 

@@ -10,7 +10,9 @@ use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::{Leg, OrderId, Symbol};
 use spoolgate_wire::orders::{OrderType, Side, TimeInForce};
 
-use crate::paper_model::model::{Id, Kind, Lasts, Model, Owner, Print, Role, Spec, Working};
+use crate::paper_model::model::{
+    Id, Kind, Lasts, Model, Owner, Print, Role, Spec, Waiting, Working,
+};
 use crate::paper_model::rational::Rat;
 
 /// A small generator (xorshift), so that a seed determines everything.
@@ -70,7 +72,7 @@ pub(crate) fn spec(rules: &Rulebook, symbol: &str) -> Spec {
         share: r(*rule.volume_share),
         min_size: r(*rule.min_size),
         min_notional: r(*rule.min_notional),
-        max_gap: rule.max_gap.map(|gap| r(*gap)),
+        max_gap: r(*rule.gap_max()),
         fills_from_bars: is_bars(rule.fills_from),
         quotes_from_bars: is_bars(rule.quotes_from),
     }
@@ -166,6 +168,16 @@ pub(crate) fn compare(book: &Book, model: &Model, rules: &Rulebook, context: &st
     assert_eq!(positions, model.held, "{context}");
     let orders: Vec<Working> = book.orders.values().map(working).collect();
     assert_eq!(orders, model.orders, "{context}");
+    let waiting: BTreeMap<String, Waiting> = book
+        .markets
+        .iter()
+        .filter_map(|(symbol, market)| {
+            let held = market.held.as_ref()?;
+            let (print, before) = (print(&held.row), r(held.previous));
+            Some((symbol.to_string(), Waiting { print, before }))
+        })
+        .collect();
+    assert_eq!(waiting, model.waiting, "{context}");
     let halted: Vec<String> = book.halted_symbols.keys().map(Symbol::to_string).collect();
     assert_eq!(
         halted,

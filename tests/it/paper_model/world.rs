@@ -68,7 +68,7 @@ pub(super) const LISTED: [Listed; 3] = [
             min_notional: 1,
           min_stop_ticks: 5, quotes_from: quotes, fills_from: bars, half_spread: 0.0003, slippage: \
               0.0005,
-          maker_fee: 0, taker_fee: 0.0017, volume_share: 0.033, bar_s: 60}",
+          maker_fee: 0, taker_fee: 0.0017, volume_share: 0.033, bar_s: 60, max_gap: 0.013}",
         price_step: "0.07",
         size_step: "0.001",
         price: 10_000,
@@ -567,6 +567,15 @@ impl World {
     /// Applies one row of a symbol to both, at the current time.
     pub(super) fn row(&mut self, symbol: &str, row: &Row) {
         let name = Symbol::parse(symbol).unwrap();
+        let used = self.model.believed(symbol, &print(row));
+        let held = self.book.markets.get(&name).and_then(|m| m.held.clone());
+        let by_bars = self.model.specs[symbol].fills_from_bars;
+        let rows = [Some(*row), held.map(|held| held.row)];
+        let of_fill = |time: Time| {
+            rows.iter().flatten().find(|row| {
+                row.known_ms() == time.ms() && matches!(row, Row::Bar { .. }) == by_bars
+            })
+        };
         let done = venue::on_rows(
             &self.book,
             &self.rules,
@@ -578,15 +587,21 @@ impl World {
         .unwrap();
         for step in &done {
             assert!(step.left_open.is_empty(), "seed {}: {step:?}", self.seed);
-            let mut taken = [Rat::zero(), Rat::zero()];
+            let (mut taken, mut of) = ([Rat::zero(), Rat::zero()], None);
             for change in &step.changes {
                 if let Change::OrderFilled(fill) = change {
-                    self.look_at(fill, row, &mut taken);
+                    // Each row has its own size.
+                    if of.replace(fill.market_time) != Some(fill.market_time) {
+                        taken = [Rat::zero(), Rat::zero()];
+                    }
+                    self.look_at(fill, of_fill(fill.market_time).unwrap(), &mut taken);
                 }
                 self.book.apply(change).unwrap();
             }
         }
-        self.model.row(symbol, &print(row));
+        for print in used {
+            self.model.row(symbol, &print);
+        }
         self.compare();
     }
 
@@ -652,7 +667,8 @@ impl World {
                 .model
                 .quote
                 .get(listed.symbol)
-                .is_none_or(|(ms, _, _)| *ms < self.now.ms());
+                .is_none_or(|(ms, _, _)| *ms < self.now.ms())
+                && !self.model.waiting.contains_key(listed.symbol);
             let at_once = is_newer && self.random.one_in(4);
             self.now = self.now.plus_ms(if at_once { 0 } else { 1000 });
             let half = self.random.within(0, reach / 10);
@@ -675,7 +691,10 @@ impl World {
                 },
             );
         }
-        self.near.insert(listed.symbol, close);
+        // Wild rows are often wrong, and the market then goes on where it was.
+        if !is_wild || self.random.one_in(2) {
+            self.near.insert(listed.symbol, close);
+        }
     }
 
     /// One turn of a random walk: some requests, then the market.

@@ -198,6 +198,7 @@ fn market(now: Time) -> Market {
             at: now.plus_ms(-125_000),
         }),
         reached: None,
+        held: None,
     }
 }
 

@@ -75,11 +75,16 @@ pub(super) fn slippage_to_plan(subject: &Subject, facts: &OrderFacts) -> CheckRo
 
 /// Bid and ask are known, fresh (two bars, at least `quote_age_floor_s`), bid > 0, ask >= bid,
 /// ask - bid <= max_spread x middle, and |middle - last| <= max_mid_deviation x last if a fresh
-/// last trade is known. If orders fill from bars, a fresh last trade is required.
+/// last trade is known. If orders fill from bars, a fresh last trade is required. No row is held.
 pub(super) fn market_data(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let Some(instrument) = subject.instrument else {
         return CheckRow::unknown("ms", SAFETY, NO_INSTRUMENT);
     };
+    let market = subject.book.markets.get(facts.symbol());
+    if let Some(held) = market.and_then(|market| market.held.as_ref()) {
+        let reason = format!("{held}; it is held until the next row agrees with it or not");
+        return CheckRow::unknown("price", STATE, reason);
+    }
     let Some(seen) = subject.book.two_sided(instrument) else {
         let reason = format!("no price of `{}` is known", facts.symbol());
         return CheckRow::unknown("ms", STATE, reason);

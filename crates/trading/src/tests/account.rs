@@ -17,7 +17,7 @@ fn the_daily_loss_counts_what_is_not_realised_and_equality_halts() {
             .unwrap()
             .checked_add(a("250"))
             .unwrap();
-        world.flat(close);
+        world.bar("6800", "6800", close, close);
         let order = market_order("mean", "BTC-USD", "buy", "0.002", "4300", 0);
         assert_eq!(
             world.row_of(&order, "daily_loss_halt").passed,
@@ -70,16 +70,16 @@ fn a_drawdown_latches_at_its_limit_even_inside_a_step_and_only_a_person_clears_i
             .cash
             .checked_add(a("4250").checked_sub(peak).unwrap())
             .unwrap();
-        let bar = |n: i64, price: &str| crate::market_row::Row::Bar {
+        let bar = |n: i64, open: &str, close: &str| crate::market_row::Row::Bar {
             open_ms: world.now.ms() + n * 60_000,
             interval_ms: 60_000,
-            open: a(price),
-            high: a(price),
-            low: a(price),
-            close: a(price),
+            open: a(open),
+            high: a("6800"),
+            low: a(low_close),
+            close: a(close),
             volume: None,
         };
-        let rows = [bar(0, low_close), bar(1, "6800")];
+        let rows = [bar(0, "6800", low_close), bar(1, low_close, "6800")];
         world.wait(120_000);
         let steps = world.rows(&btc(), &rows);
         assert_eq!(steps.len(), 1);

@@ -49,6 +49,8 @@ mod properties_outbox;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod tests_held;
+#[cfg(test)]
 mod tests_orders;
 #[cfg(test)]
 mod tests_outbox;

@@ -24,6 +24,7 @@ use super::levels::Levels;
 use super::quoting::{Answer, Offer, Tape, answer};
 use super::room::Room;
 use super::steps::{Step, Steps};
+use super::watching::is_short;
 use crate::book::{Baseline, Book, Last, Quote};
 use crate::cancel;
 use crate::change::Change;
@@ -141,11 +142,15 @@ fn is_new(book: &Book, symbol: &Symbol, row: &Row, possible_ms: i64) -> bool {
     let Some(market) = book.markets.get(symbol) else {
         return true;
     };
-    let known = match row {
-        Row::Bar { .. } => market.last.as_ref().map(|last| last.time),
-        Row::Quote { .. } => market.quote.as_ref().map(|quote| quote.time),
+    let used = match row {
+        Row::Bar { .. } => market.last.as_ref().map(|last| last.time.ms()),
+        Row::Quote { .. } => market.quote.as_ref().map(|quote| quote.time.ms()),
     };
-    known.is_none_or(|known| row.known_ms() > known.ms() || known.ms() > possible_ms)
+    // The same row once more does not agree with itself.
+    let held = market.held.as_ref().map(|held| held.row);
+    let held = held.filter(|held| held.kind() == row.kind());
+    let is_later = |known: i64| row.known_ms() > known || known > possible_ms;
+    used.is_none_or(is_later) && held.is_none_or(|held| is_later(held.known_ms()))
 }
 
 /// One run of the venue.
@@ -243,11 +248,41 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Takes a row: holds it if it is not plausible, otherwise uses it. A row that was held before
+    /// is settled first: used if this one agrees with it, otherwise dropped.
     fn row(&mut self, index: usize, row: &Row) -> Result<(), VenueError> {
-        let fault = |what: &'static str| VenueError::Row { row: index, what };
-        let time =
-            Time::from_ms(row.known_ms()).map_err(|_| fault("its time is outside the calendar"))?;
-        let (tape, start_ms, source) = tape(row).map_err(fault)?;
+        let read = Read::of(index, row)?;
+        if let Some(held) = self.held() {
+            if self.agrees(row, &held) {
+                self.use_row(&Read::of(index, &held.row)?)?;
+                return self.use_row(&read);
+            }
+            let symbol = self.instrument.symbol.clone();
+            self.emit(Change::RowDropped { symbol })?;
+        }
+        match self.gap(&read) {
+            Some(gap) if is_short(row) => self.hold(*row, gap.previous),
+            Some(_) => self.use_row(&read),
+            None => self.use_plausible(&read),
+        }
+    }
+
+    /// Uses a row that is believed; a gap before it halts the symbol, and exits and stops continue.
+    fn use_row(&mut self, read: &Read<'_>) -> Result<(), VenueError> {
+        if let Some(gap) = self.gap(read) {
+            self.halt(gap)?;
+        }
+        self.use_plausible(read)
+    }
+
+    fn use_plausible(&mut self, read: &Read<'_>) -> Result<(), VenueError> {
+        let Read {
+            row,
+            tape,
+            start_ms,
+            source,
+            time,
+        } = *read;
         self.row_time = time;
         if self.instrument.fills_from == source {
             self.room = Room::of(row, self.instrument);
@@ -255,7 +290,6 @@ impl Run<'_> {
             self.expire_of_earlier_days(start_ms)?;
             self.refuse_exits(start_ms)?;
             self.refuse_far(start_ms)?;
-            self.watch_gap(row, time)?;
             self.ask_again(Some(row))?;
             for group in GROUPS {
                 for order_id in self.reached(group, start_ms) {
@@ -593,6 +627,35 @@ impl Run<'_> {
         };
         fill.realised = self.book.fill_effect(&fill)?.realised;
         Ok(fill)
+    }
+}
+
+/// A row with what the venue reads from it.
+#[derive(Clone, Copy)]
+pub(super) struct Read<'a> {
+    pub(super) row: &'a Row,
+    /// The row in the form that orders use.
+    tape: Tape,
+    start_ms: i64,
+    source: MarketSource,
+    /// When the row was known.
+    pub(super) time: Time,
+}
+
+impl<'a> Read<'a> {
+    /// Reads the row with this index.
+    fn of(index: usize, row: &'a Row) -> Result<Read<'a>, VenueError> {
+        let fault = |what: &'static str| VenueError::Row { row: index, what };
+        let time =
+            Time::from_ms(row.known_ms()).map_err(|_| fault("its time is outside the calendar"))?;
+        let (tape, start_ms, source) = tape(row).map_err(fault)?;
+        Ok(Read {
+            row,
+            tape,
+            start_ms,
+            source,
+            time,
+        })
     }
 }
 

@@ -43,25 +43,16 @@ pub(super) enum Answer {
 /// Returns the price for `order`. `rested` states whether an earlier quote had already passed the
 /// order by.
 pub(super) fn answer(order: &Order, tape: &Tape, rested: bool, instrument: &Instrument) -> Answer {
-    let taker = |price: Option<Amount>| offer(price, Liquidity::Taker);
     match (order.order_type, order.triggered) {
         (OrderType::Market, _) | (OrderType::Stop, true) => {
-            taker(at_market(order.side, tape, instrument))
+            offer(at_market(order.side, tape, instrument), Liquidity::Taker)
         }
         (OrderType::Limit, _) => match order.price {
             Some(limit) => at_limit(order.side, limit, tape, rested, instrument),
             None => Answer::NoPrice,
         },
-        (OrderType::Stop, false) => match order
-            .trigger
-            .map(|trigger| stop_base(order.side, trigger, tape))
-        {
-            Some(Some(base)) => taker(worse(
-                slipped(base, order.side, *instrument.slippage),
-                order.side,
-                instrument,
-            )),
-            Some(None) => Answer::NotReached,
+        (OrderType::Stop, false) => match order.trigger {
+            Some(trigger) => at_stop(order.side, trigger, tape, instrument),
             None => Answer::NoPrice,
         },
     }
@@ -126,17 +117,27 @@ fn at_limit(
     }
 }
 
-/// Returns the price from which a stop fills: the open or the quote if the market is past the
-/// trigger, otherwise the trigger if the bar touched it.
-fn stop_base(side: Side, trigger: Amount, tape: &Tape) -> Option<Amount> {
-    match (tape, side) {
-        (Tape::Bar { open, .. }, Side::Sell) if *open <= trigger => Some(*open),
-        (Tape::Bar { low, .. }, Side::Sell) => (*low <= trigger).then_some(trigger),
-        (Tape::Bar { open, .. }, Side::Buy) if *open >= trigger => Some(*open),
-        (Tape::Bar { high, .. }, Side::Buy) => (*high >= trigger).then_some(trigger),
-        (Tape::Quote { bid, .. }, Side::Sell) => (*bid <= trigger).then_some(*bid),
-        (Tape::Quote { ask, .. }, Side::Buy) => (*ask >= trigger).then_some(*ask),
+/// The price of a market order if the row opens at the trigger or past it; otherwise the trigger
+/// with slippage, if the bar touched it.
+fn at_stop(side: Side, trigger: Amount, tape: &Tape, instrument: &Instrument) -> Answer {
+    let (near, furthest) = match (tape, side) {
+        (Tape::Bar { open, low, .. }, Side::Sell) => (*open, *low),
+        (Tape::Bar { open, high, .. }, Side::Buy) => (*open, *high),
+        (Tape::Quote { bid, .. }, Side::Sell) => (*bid, *bid),
+        (Tape::Quote { ask, .. }, Side::Buy) => (*ask, *ask),
+    };
+    let is_past = |price: Amount| match side {
+        Side::Sell => price <= trigger,
+        Side::Buy => price >= trigger,
+    };
+    if is_past(near) {
+        return offer(at_market(side, tape, instrument), Liquidity::Taker);
     }
+    if is_past(furthest) {
+        let price = slipped(trigger, side, *instrument.slippage);
+        return offer(worse(price, side, instrument), Liquidity::Taker);
+    }
+    Answer::NotReached
 }
 
 /// Rounds to the tick against the order: up for buys, down for sells.

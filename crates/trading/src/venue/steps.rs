@@ -89,6 +89,18 @@ impl Steps {
         self.changes.push(change);
     }
 
+    /// Adds a change that must follow what the rows before it did to the market.
+    pub(super) fn push_in_order(&mut self, change: Change) {
+        let room = STEP_BYTES_MAX.saturating_sub(CLOSING_BYTES.saturating_mul(2));
+        if self.bytes > room {
+            self.cut();
+        }
+        if let Some(moved) = self.moved() {
+            self.push(moved);
+        }
+        self.push(change);
+    }
+
     pub(super) fn market(
         &mut self,
         last: Option<Last>,
@@ -124,20 +136,24 @@ impl Steps {
         self.rows_done = self.rows_done.saturating_add(1);
     }
 
+    /// Takes what the rows did to the market.
+    fn moved(&mut self) -> Option<Change> {
+        if self.last.is_none() && self.quote.is_none() {
+            return None;
+        }
+        Some(Change::MarketMoved {
+            symbol: self.symbol.clone(),
+            earlier: std::mem::take(&mut self.earlier).into(),
+            last: self.last.take(),
+            quote: self.quote.take(),
+            reached: self.reached.take(),
+        })
+    }
+
     /// Closes the current step.
     fn cut(&mut self) {
-        if self.last.is_some() || self.quote.is_some() {
-            let symbol = self.symbol.clone();
-            let earlier = std::mem::take(&mut self.earlier).into();
-            let (last, quote, reached) = (self.last.take(), self.quote.take(), self.reached.take());
-            self.changes.push(Change::MarketMoved {
-                symbol,
-                earlier,
-                last,
-                quote,
-                reached,
-            });
-        }
+        let moved = self.moved();
+        self.changes.extend(moved);
         if let Some(equity) = self.peak.take() {
             self.changes.push(Change::PeakRaised { equity });
         }

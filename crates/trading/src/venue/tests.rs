@@ -71,7 +71,7 @@ fn entries_fill_on_bars() {
         ["6850", "6850", "6800", "6800"],
         &["o-1 sell 0.01@6839.7 0.068397"],
     );
-    // Stop: at the open if it gapped, otherwise at the trigger, with slippage.
+    // Stop: like a market order at the open if it gapped, otherwise at the trigger with slippage.
     check(
         &stop(buy("0.01"), "6820"),
         ["6800", "6820", "6800", "6800"],
@@ -80,7 +80,7 @@ fn entries_fill_on_bars() {
     check(
         &stop(buy("0.01"), "6820"),
         ["6830", "6840", "6830", "6830"],
-        &["o-1 buy 0.01@6836.9 0.068369"],
+        &["o-1 buy 0.01@6840.3 0.068403"],
     );
     check(
         &stop(buy("0.01"), "6820"),
@@ -105,12 +105,12 @@ fn a_protective_stop_fills_at_the_gap_or_its_trigger_and_before_anything_favoura
     let mut world = World::holding("0.01");
     assert_eq!(
         fills(&world.flat("6600")),
-        ["o-1-stop sell 0.01@6593.4 0.065934"]
+        ["o-1-stop sell 0.01@6590.1 0.065901"]
     );
     let mut world = World::holding("-0.01");
     assert_eq!(
         fills(&world.flat("7000")),
-        ["o-1-stop buy 0.01@7007 0.07007"]
+        ["o-1-stop buy 0.01@7010.6 0.070106"]
     );
 }
 
@@ -459,7 +459,7 @@ fn a_stop_tightened_past_a_resting_limit_cannot_sell_above_what_the_bar_fell_to(
             ["6800", "6800", "6740", "6745"],
             [
                 "o-1 buy 0.01@6750 0.0135",
-                "o-1-stop sell 0.01@6743.2 0.067432",
+                "o-1-stop sell 0.01@6739.8 0.067398",
             ],
         ),
         (
@@ -468,7 +468,7 @@ fn a_stop_tightened_past_a_resting_limit_cannot_sell_above_what_the_bar_fell_to(
             ["6800", "6860", "6800", "6855"],
             [
                 "o-1 sell 0.01@6850 0.0137",
-                "o-1-stop buy 0.01@6856.9 0.068569",
+                "o-1-stop buy 0.01@6860.3 0.068603",
             ],
         ),
     ] {

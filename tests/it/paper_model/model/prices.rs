@@ -43,7 +43,12 @@ impl Model {
                     first.max(mirrored(&fresh.price, order.buys))
                 });
                 if first >= trigger {
-                    taker(slip(&first, &spec.slippage))
+                    let near = if is_bar {
+                        slip(&first, &spec.half_spread)
+                    } else {
+                        first
+                    };
+                    taker(slip(&near, &spec.slippage))
                 } else if dearest >= trigger {
                     taker(slip(&trigger, &spec.slippage))
                 } else {
