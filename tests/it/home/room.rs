@@ -761,8 +761,19 @@ fn an_order_that_cannot_be_filled_is_named_in_the_answer() {
     instrument.multiplier = multiplier.try_into().unwrap();
     instrument.taker_fee = fee.try_into().unwrap();
     let order = r#"{"order_id":"o-1","source":"trend-bot","strategy":"trend","symbol":"BTC-USD","side":"buy","role":"entry","order_type":"market","size":"0.01","filled":"0","price":null,"trigger":null,"triggered":false,"thesis_slug":null,"accepted_at":"2026-02-21T11:00:00Z"}"#;
-    let order = trading::Change::OrderPlaced(serde_json::from_str(order).unwrap());
-    state.apply(&Change::Book(order)).unwrap();
+    let fill = r#"{"order_id":"o-1","strategy":"trend","symbol":"BTC-USD","side":"buy","role":"entry","price":"6800","size":"0.01","multiplier":"1","fee":"0","liquidity":"taker","realised":"0","market_time":"2026-02-21T11:00:00Z","recorded_at":"2026-02-21T11:00:00Z"}"#;
+    // An exit, which is never pulled.
+    let exit = order
+        .replace("o-1", "o-2")
+        .replace("\"buy\"", "\"sell\"")
+        .replace("\"entry\"", "\"exit\"");
+    for change in [
+        trading::Change::OrderPlaced(serde_json::from_str(order).unwrap()),
+        trading::Change::OrderFilled(serde_json::from_str(fill).unwrap()),
+        trading::Change::OrderPlaced(serde_json::from_str(&exit).unwrap()),
+    ] {
+        state.apply(&Change::Book(change)).unwrap();
+    }
     let open_ms = now().ms() - 60_000;
     let rows = format!("bar,{open_ms},60000,6800,6800,6800,6800,\n").into_bytes();
     let import = ImportMarket {
@@ -781,7 +792,7 @@ fn an_order_that_cannot_be_filled_is_named_in_the_answer() {
     let data = decided.decision.data.unwrap();
     assert!(
         data.get()
-            .contains(r#""left_open":[{"order_id":"o-1","reason":"#),
+            .contains(r#""left_open":[{"order_id":"o-2","reason":"#),
         "{}",
         data.get()
     );

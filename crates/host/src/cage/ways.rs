@@ -13,8 +13,10 @@ use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, test_kill_proce
 use serde::{Deserialize, Serialize};
 
 use super::{ABI_FILES, ABI_SIGNALS, Scratch};
+use crate::entropy::{Entropy as _, SystemEntropy};
 use spoolgate_gate::record::Cage;
 use spoolgate_ledger::segment;
+use spoolgate_wire::signing::hex;
 
 /// The word behind the one for the cage: try the ways out.
 pub(crate) const WORD: &str = "ways-out";
@@ -51,7 +53,10 @@ pub(crate) struct Decoys {
 
 impl Decoys {
     pub(crate) fn make() -> io::Result<Decoys> {
-        let folder = std::env::temp_dir().join(format!("spoolgate-{}", std::process::id()));
+        // A name that nobody can take before, and that two threads do not share.
+        let name = SystemEntropy.bytes32().map_err(io::Error::other)?;
+        let name = format!("spoolgate-{}", hex(&name));
+        let folder = std::env::temp_dir().join(name.get(..26).unwrap_or(&name));
         fs::DirBuilder::new().mode(0o700).create(&folder)?;
         let folder = Scratch(folder);
         for name in ["readable", "closed"] {
