@@ -70,9 +70,10 @@ pub struct Sealing {
     file: Option<Disclosure>,
 }
 
-/// Whether requests of this action have sealed members.
+/// Whether requests of this action have sealed members. Those of an action that does not exist do: a
+/// misspelt name must not put a text into the ledger that could never be taken back.
 pub fn is_sealed(action: &str) -> bool {
-    actions::find(action).is_some_and(|rule| !rule.sealed.is_empty())
+    actions::find(action).is_none_or(|rule| !rule.sealed.is_empty())
 }
 
 /// The pointer of the sealed member that a reading shows; empty for the whole payload. The reading

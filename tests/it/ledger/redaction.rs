@@ -12,6 +12,7 @@ use base64::Engine as _;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use spoolgate_gate::record::Decision;
+use spoolgate_wire::code::Code;
 use spoolgate_wire::signing::{SignKey, sha256_hex};
 
 /// JSON escapes no character of it.
@@ -272,4 +273,48 @@ fn a_case_is_redacted_and_every_proof_stays() {
     .unwrap();
     assert_eq!(refused["error"]["code"], "REQUEST_ID_CONFLICT");
     assert_eq!(holding(home, &texts), Vec::<String>::new());
+}
+
+/// Its text is sealed too, so a misspelt action does not keep a mail in the ledger for ever.
+#[test]
+fn a_request_for_an_action_that_does_not_exist_is_redacted() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let payload = json!({"to": ["ann@example.com"], "subject": "hello", "body": SECRET});
+    let payload = payload.to_string();
+    let request = scratch.request("typo", "email.sned", &payload);
+    run_one(&home, "typo", request.clone());
+    let decided = decisions(&home).unwrap().into_values();
+    let mut of_it = decided.filter(|line| line.request_id.as_deref() == Some("typo"));
+    let line = of_it.next().unwrap();
+    assert_eq!(line.metadata.code, Some(Code::UnknownAction));
+    let sealed: Vec<&str> = line
+        .sealed
+        .iter()
+        .map(|field| field.field.as_str())
+        .collect();
+    assert_eq!(sealed, ["", "digests"]);
+    let mut texts = vec![SECRET.to_owned()];
+    texts.extend([payload.as_bytes(), &request].map(sha256_hex));
+    assert!(!is_in(&log_bytes(&home), &texts));
+    succeed(&home, &["audit", "replay"]);
+    // Sent again, it gets its answer, and no line about it has a hash either.
+    fs::remove_file(home.join("spool/out/typo.json")).unwrap();
+    run_one(&home, "again", request);
+    assert!(home.join("spool/out/typo.json").exists());
+    assert!(!is_in(&log_bytes(&home), &texts));
+    let redact = [&["audit", "redact", "typo", "--yes"][..], &REASON].concat();
+    assert!(succeed(&home, &redact).contains("redacted"));
+    assert_eq!(holding(&home, &texts), Vec::<String>::new());
+    for command in ["verify", "replay"] {
+        succeed(&home, &["audit", command]);
+    }
+}
+
+fn is_in(segments: &[Vec<u8>], texts: &[String]) -> bool {
+    let has = |bytes: &[u8], text: &str| bytes.windows(text.len()).any(|at| at == text.as_bytes());
+    let mut pairs = segments
+        .iter()
+        .flat_map(|bytes| texts.iter().map(move |text| (bytes, text)));
+    pairs.any(|(bytes, text)| has(bytes, text))
 }
