@@ -91,7 +91,8 @@ pub(super) fn must_look(
 /// Returns the highest lines that released files name: of the files that were certainly released after
 /// `since`, and of the others. Counts only regular files of the user that the log belongs to, changed
 /// since `since`, the time of a line that the log still has: files that were released for later lines
-/// are newer. Without it, the first line counts; if the clock is behind it, all files do.
+/// are newer, by a time that nobody can set. Without it, the first line counts; if the clock is behind
+/// it, all files do.
 ///
 /// # Errors
 /// Returns [`HomeError::Disk`] if a folder cannot be read. Files that cannot be read are skipped.
@@ -111,9 +112,9 @@ pub(super) fn newest(
     let since_ns = since.map(|since| ns(since.ms().saturating_sub(MARGIN_MS)));
     let after_ns = since.map(|since| ns(since.ms().saturating_add(MARGIN_MS)));
     let when = |stat: &Stat| {
-        let is_after = after_ns.is_some_and(|after_ns| stat.modified_ns > after_ns);
+        let is_after = after_ns.is_some_and(|after_ns| stat.changed_ns > after_ns);
         // The clock may have been ahead when a file from the future was released.
-        match is_after && stat.modified_ns <= ns(now.ms()) {
+        match is_after && stat.changed_ns <= ns(now.ms()) {
             true => Release::AfterKnown,
             false => Release::Unknown,
         }
@@ -123,7 +124,7 @@ pub(super) fn newest(
     let counts = |stat: &Stat| {
         stat.kind == Kind::File
             && owner.is_some_and(|owner| owner.uid == stat.uid)
-            && since_ns.is_none_or(|since_ns| stat.modified_ns >= since_ns)
+            && since_ns.is_none_or(|since_ns| stat.changed_ns >= since_ns)
     };
     let (mut after, mut others) = (BTreeMap::new(), BTreeMap::new());
     let mut folders: Vec<PathBuf> = FOLDERS.iter().map(PathBuf::from).collect();

@@ -186,7 +186,11 @@ fn kind_of(file_type: FileType) -> Kind {
     reason = "field types of stat differ between architectures"
 )]
 fn stat_of(stat: &rfs::Stat) -> Stat {
-    let seconds = i128::from(stat.st_mtime);
+    let ns = |seconds: i128, nanoseconds: i128| {
+        seconds
+            .saturating_mul(1_000_000_000)
+            .saturating_add(nanoseconds)
+    };
     Stat {
         kind: kind_of(FileType::from_raw_mode(stat.st_mode)),
         id: FileId {
@@ -196,9 +200,8 @@ fn stat_of(stat: &rfs::Stat) -> Stat {
         uid: stat.st_uid,
         links: u64::from(stat.st_nlink),
         size: u64::try_from(stat.st_size).unwrap_or(u64::MAX),
-        modified_ns: seconds
-            .saturating_mul(1_000_000_000)
-            .saturating_add(i128::from(stat.st_mtime_nsec)),
+        modified_ns: ns(stat.st_mtime.into(), stat.st_mtime_nsec.into()),
+        changed_ns: ns(stat.st_ctime.into(), stat.st_ctime_nsec.into()),
     }
 }
 

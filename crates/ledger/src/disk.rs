@@ -43,6 +43,8 @@ pub struct Stat {
     pub size: u64,
     /// Time of the last change of content, in nanoseconds; used to tell versions of a file apart.
     pub modified_ns: i128,
+    /// Time of the last change of content, name, owner or mode, in nanoseconds. Nobody can set it.
+    pub changed_ns: i128,
 }
 
 /// A file read in one go.

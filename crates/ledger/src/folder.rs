@@ -61,10 +61,11 @@ impl Folder {
 }
 
 fn stat_of(metadata: &Metadata) -> Stat {
-    let (seconds, nanoseconds) = (
-        i128::from(metadata.mtime()),
-        i128::from(metadata.mtime_nsec()),
-    );
+    let ns = |seconds: i64, nanoseconds: i64| {
+        i128::from(seconds)
+            .saturating_mul(1_000_000_000)
+            .saturating_add(i128::from(nanoseconds))
+    };
     Stat {
         kind: kind_of(metadata.file_type()),
         id: FileId {
@@ -74,9 +75,8 @@ fn stat_of(metadata: &Metadata) -> Stat {
         uid: metadata.uid(),
         links: metadata.nlink(),
         size: metadata.len(),
-        modified_ns: seconds
-            .saturating_mul(1_000_000_000)
-            .saturating_add(nanoseconds),
+        modified_ns: ns(metadata.mtime(), metadata.mtime_nsec()),
+        changed_ns: ns(metadata.ctime(), metadata.ctime_nsec()),
     }
 }
 

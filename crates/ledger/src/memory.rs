@@ -151,6 +151,7 @@ fn stat_of(kind: Kind, inode: u64, bytes: usize) -> Stat {
         links: 1,
         size: u64::try_from(bytes).unwrap_or(u64::MAX),
         modified_ns: 0,
+        changed_ns: 0,
     }
 }
 

@@ -117,6 +117,7 @@ fn stat_of(file: File) -> Stat {
         links: 1,
         size: file.size,
         modified_ns: 0,
+        changed_ns: 0,
     }
 }
 

@@ -211,11 +211,18 @@ fn commands_refuse_after_a_death() {
     succeed(&claimed.home, &deposit);
 }
 
-/// Instructions and forwarded tasks count like answers; other files, older files and files of
-/// other users do not.
+/// Instructions and forwarded tasks count like answers, also if somebody set their time back; other
+/// files, older files and files of other users do not.
 #[test]
 fn which_files_count() {
+    let answer = r#"{"requestId":"x","timestamp":"2026-03-02T12:00:00.000Z","status":"success","auditRef":"90000"}"#;
     let home = sending();
+    let old = home.scratch.beside("old");
+    fs::create_dir(&old).unwrap();
+    fs::write(old.join("x.json"), answer).unwrap();
+    // A file counts as older than a line from two seconds on.
+    let newer = SystemTime::now() + Duration::from_millis(2001);
+    until("the clock goes on", || SystemTime::now() > newer);
     home.lose(0);
     fs::remove_file(home.home.join("spool/out/m1.json")).unwrap();
     let is_fine = |what: &str| {
@@ -223,13 +230,16 @@ fn which_files_count() {
         assert!(done.status.success(), "{what}: {}", show(&done));
     };
     is_fine("nothing was released");
+    let agents = home.home.join("spool/out/trend-bot");
+    fs::rename(&old, &agents).unwrap();
+    is_fine("an older file");
+    fs::remove_dir_all(&agents).unwrap();
     let put = |path: &str, text: &str| {
         let path = home.home.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, text).unwrap();
         path
     };
-    let answer = r#"{"requestId":"x","timestamp":"2026-03-02T12:00:00.000Z","status":"success","auditRef":"90000"}"#;
     for (path, text) in [
         ("spool/out/x.json", answer),
         ("spool/out/trend-bot/x.json", answer),
@@ -252,9 +262,8 @@ fn which_files_count() {
             .unwrap()
             .set_modified(year)
             .unwrap();
-        is_fine("an older file");
-        // An old answer to a command is swept away.
-        let _ = fs::remove_file(&put);
+        home.is_refused(&["run", "--until-idle"], path);
+        fs::remove_file(&put).unwrap();
     }
     for (path, text) in [
         ("spool/out/.x.json.tmp", answer),

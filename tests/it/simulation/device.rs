@@ -26,6 +26,7 @@ fn stat_of(number: u64, inode: &Inode) -> Stat {
         links: 1,
         size: inode.seen.len() as u64,
         modified_ns: inode.modified,
+        changed_ns: inode.modified,
     }
 }
 
