@@ -48,7 +48,7 @@ pub(super) fn open_audit(dir: &Path) -> Result<RealDisk> {
 /// describes.
 pub(super) fn open_or(dir: &Path, mistake: impl Fn() -> String) -> Result<RealDisk> {
     RealDisk::open(dir).map_err(|error| match error.kind() {
-        ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied => {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => {
             anyhow::Error::new(error).context(mistake())
         }
         _ => HomeError::disk(dir, error).into(),

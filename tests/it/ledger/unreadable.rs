@@ -1,6 +1,8 @@
 //! A log that cannot be read is not called damaged: every call of the disk fails in turn.
 
+use std::fs::{self, Permissions};
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -8,6 +10,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use crate::kit::campaign;
 use crate::kit::kept::Then;
 use crate::kit::layered::Layered;
+use crate::kit::users::{FILLER, as_user, missing};
+use crate::kit::{PROGRAM, Scratch, show};
 use spoolgate_gate::record::canonical;
 use spoolgate_host::real_disk::RealDisk;
 use spoolgate_ledger::disk::Disk;
@@ -60,5 +64,23 @@ fn an_error_of_the_disk_is_never_a_problem_of_the_log() {
             }
         }
         assert!(failed > calls / 4, "{name}: {failed} of {calls} calls");
+    }
+}
+
+#[test]
+fn a_folder_that_may_not_be_read_is_no_mistake_on_the_command_line() {
+    if let Some(what) = missing() {
+        eprintln!("skipped: {what}");
+        return;
+    }
+    let scratch = Scratch::new();
+    let closed = scratch.beside("closed");
+    fs::create_dir(&closed).unwrap();
+    fs::set_permissions(closed.parent().unwrap(), Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(&closed, Permissions::from_mode(0o000)).unwrap();
+    for (folder, exit) in [(closed, 6), (scratch.beside("missing"), 2)] {
+        let verify = format!("exec {PROGRAM} audit verify {}", folder.display());
+        let done = as_user(FILLER, &verify, Path::new("/")).output().unwrap();
+        assert_eq!(done.status.code(), Some(exit), "{}", show(&done));
     }
 }
