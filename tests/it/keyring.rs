@@ -83,6 +83,30 @@ fn a_missing_or_other_key_is_told_with_what_to_do() {
 }
 
 #[test]
+fn a_key_without_end_is_not_read() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let named = |file: &Path| {
+        let named = ["--keyring-key", file.to_str().unwrap()];
+        storage(&home, &[&named[..], &["run", "--until-idle"]].concat())
+    };
+    for path in ["/dev/zero", "/dev/full", "/dev"] {
+        let told = named(Path::new(path));
+        assert!(
+            told.contains("is neither a regular file nor a pipe"),
+            "{told}"
+        );
+    }
+    // No disk has room for what it holds.
+    let endless = scratch.beside("endless.key");
+    let file = File::create(&endless).unwrap();
+    private(&endless);
+    file.set_len(1 << 40).unwrap();
+    let told = named(&endless);
+    assert!(told.contains("64 lower-case hex digits"), "{told}");
+}
+
+#[test]
 fn reseal_moves_the_key_out_of_the_home() {
     let scratch = Scratch::new();
     let (home, new) = (scratch.home(), scratch.beside("keyring.key"));

@@ -1,8 +1,8 @@
 //! The key that the secrets in the keyring are encrypted with, and encryption of one secret.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -17,6 +17,8 @@ use super::KeyringError;
 pub const KEY_FILE: &str = "state/keyring.key";
 /// Name of the key among the credentials that systemd hands to a unit.
 const CREDENTIAL: &str = "spoolgate-keyring";
+/// At most this much of a key file is read, bytes; a key is far shorter.
+const KEY_FILE_BYTES_MAX: usize = 4096;
 /// Bytes of a nonce, which precedes each ciphertext.
 const NONCE_BYTES: usize = 24;
 
@@ -79,17 +81,25 @@ impl Key {
             path: path.to_owned(),
             what: what.to_owned(),
         };
-        let text = match fs::read(path) {
-            Ok(text) => Zeroizing::new(text),
+        let found = match fs::metadata(path) {
+            Ok(found) => found,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(fail(&error.to_string())),
         };
+        // A device may have no end, or do something when it is opened.
+        if !(found.is_file() || found.file_type().is_fifo()) {
+            return Err(fail("is neither a regular file nor a pipe"));
+        }
         // systemd guards its credentials by an access list, which the mode does not show.
         let is_credential = path.file_name().is_some_and(|name| name == CREDENTIAL);
-        let mode = fs::metadata(path).map(|found| found.permissions().mode());
-        if !is_credential && mode.is_ok_and(|mode| mode & 0o077 != 0) {
+        if !is_credential && found.permissions().mode() & 0o077 != 0 {
             return Err(fail("other users may read it; run chmod 600 on it"));
         }
+        // No growing buffer leaves a copy of the key behind.
+        let mut text = Zeroizing::new(Vec::with_capacity(KEY_FILE_BYTES_MAX));
+        File::open(path)
+            .and_then(|file| file.take(KEY_FILE_BYTES_MAX as u64).read_to_end(&mut text))
+            .map_err(|error| fail(&error.to_string()))?;
         let digits = text.strip_suffix(b"\n").unwrap_or(&text);
         let bytes = std::str::from_utf8(digits)
             .ok()
