@@ -357,7 +357,7 @@ impl Home {
     }
 
     /// Puts a claim back into its spool, undecided, because the disk has no room for it. A frame is
-    /// refused. If the place is taken, the next start decides the claim.
+    /// refused.
     fn put_back(&mut self, begun: &Begun, now: Time) -> Result<(), HomeError> {
         if begun.claim.origin.is_socket() {
             let content = begun.bytes.as_deref();
@@ -366,8 +366,11 @@ impl Home {
             return Ok(());
         }
         let work = Path::new(claim::WORK_DIR);
-        let put = claim::put_back(self.core.seams.disk.as_ref(), &begun.claim);
-        put.map_err(|source| HomeError::disk(work, source))?;
+        let put = claim::put_back(self.core.seams.disk.as_ref(), &begun.claim)
+            .map_err(|source| HomeError::disk(work, source))?;
+        if !put {
+            self.intake.without_room.push(begun.claim.clone());
+        }
         Ok(())
     }
 

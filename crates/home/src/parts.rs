@@ -30,6 +30,8 @@ pub(super) struct Intake {
     pub(super) door: Option<Door>,
     /// Claims of an earlier process that are not decided yet.
     pub(super) left_behind: VecDeque<ClaimName>,
+    /// Claims that wait until the disk has room, because they cannot be put back into their spool.
+    pub(super) without_room: Vec<ClaimName>,
     /// Claims of commands that wait for the outcome of an outgoing action, by its request line.
     pub(super) unanswered: BTreeMap<u64, Vec<ClaimName>>,
     /// Why an entry of the spool could not be read.

@@ -177,6 +177,10 @@ impl Home {
     }
 
     fn round_of_files(&mut self, only_local: bool) -> Result<Round, HomeError> {
+        if self.core.storage.level().is_normal() {
+            let waited = std::mem::take(&mut self.intake.without_room);
+            self.intake.left_behind.extend(waited);
+        }
         if let Some(claim) = self.intake.left_behind.pop_front() {
             // Alone in its batch: if it kills the gate again, no other request is affected.
             let work = Path::new(claim::WORK_DIR);

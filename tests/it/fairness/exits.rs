@@ -151,7 +151,9 @@ fn requests_that_make_things_safer_pass_a_reported_quota() {
         notes[1].contains("`spool/in/alpha-dir/new` is within its quota again"),
         "{notes:?}"
     );
-    assert_eq!(*heard.lock().unwrap(), notes);
+    let mut heard = heard.lock().unwrap().clone();
+    heard.retain(|note| !note.starts_with("entries are pulled"));
+    assert_eq!(heard, notes);
     drop(home);
     let done = Command::new(env!("CARGO_BIN_EXE_spoolgate"))
         .arg("--home")

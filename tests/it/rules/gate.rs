@@ -357,6 +357,10 @@ fn no_rulebook_refuses_requests_that_make_things_safer() {
             .message
             .contains("rules/core/bad.yaml:4")
     );
+    // The resting entry was pulled with the fault; an exit rests instead.
+    let out = order("trend", "sell", "0.001", Some("7000"), "btc-range-long");
+    let out = desk.one(&mut home, "trend-bot", "rests", "order.submit", &out);
+    assert_eq!(code(&out), None, "{out:?}");
     leaves(&desk, &mut home, "faulted");
 }
 

@@ -493,14 +493,20 @@ pub fn take_up(disk: &dyn Disk, claim: ClaimName, batch: u64) -> io::Result<Clai
     }
 }
 
-/// Puts a claimed file back into its spool, undecided. Returns whether its place there is free.
+/// Puts a claimed file back into its spool, undecided. Returns false if it stays claimed, because its
+/// place there is taken or it had a name that no claim keeps.
 ///
 /// # Errors
 /// Returns the disk's error.
 pub fn put_back(disk: &dyn Disk, claim: &ClaimName) -> io::Result<bool> {
+    if !FileName::of(OsStr::new(&claim.file)).is_good {
+        return Ok(false);
+    }
     let place = super::scan::folder(&claim.origin).join(&claim.file);
     match disk.rename_new(&path_of_claim(claim), &place) {
         Ok(()) => Ok(true),
+        // It could not be claimed, and lies there still.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists || is_full(&error) => Ok(false),
         Err(error) if is_senders_doing(&error) => Ok(false),
         Err(error) => Err(error),
