@@ -15,7 +15,7 @@ use spoolgate_home::suspect;
 use spoolgate_host::sandbox;
 use spoolgate_host::spool::scan::BATCH_ENTRIES_MAX;
 use spoolgate_ledger::recover::Found;
-use spoolgate_wire::code::Exit;
+use spoolgate_wire::code::{Code, Exit};
 
 use super::look;
 use super::output::{Output, plain};
@@ -113,11 +113,18 @@ pub(super) fn report(output: &Output, outcomes: &[Outcome]) -> Result<()> {
     output.line(&lines.collect::<Vec<_>>().join("\n"))
 }
 
+/// The codes whose messages may be an adapter's own.
+const SEALED: [Code; 2] = [Code::AdapterFailed, Code::AdapterOutput];
+
 /// Describes an outcome.
 fn told(outcome: &Outcome) -> String {
     let decision = &outcome.decision;
     let said = match (&decision.metadata.code, decision.metadata.replay_of) {
         _ if decision.status == Status::Pending => match &outcome.answer.error {
+            // The words of an adapter are sealed in the ledger; a journal would keep them.
+            Some(error) if SEALED.contains(&error.code) => {
+                format!("{}: read the answer", error.code)
+            }
             Some(error) => format!("{}: {}", error.code, error.message),
             None => format!("done, begun in line {}", decision.id),
         },

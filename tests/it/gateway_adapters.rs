@@ -13,8 +13,11 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use crate::kit::gateway_home::{GOOD, GatewayHome, SERVICES, code, settle};
+use crate::kit::gateway_home::{
+    GOOD, GatewayHome, SERVICES, code, exec, gateway, settle, with_core,
+};
 use crate::kit::process::{find, is_alive, until};
+use crate::kit::{Scratch, Sent, sign, succeed};
 use serde_json::{Value, json};
 use spoolgate_gate::gateway::respond;
 use spoolgate_gate::record::{Response, Status};
@@ -502,6 +505,29 @@ fn the_error_text_of_an_adapter_is_cut() {
     let line = act(&gateway, &mut home, "long", script);
     assert_eq!(said(&line).0, "ADAPTER_FAILED");
     assert!(line.metadata.message.unwrap().len() < 2000);
+}
+
+/// What an adapter said is sealed in the ledger, and a journal would keep it.
+#[test]
+fn what_an_adapter_said_is_not_printed() {
+    let said = r#"echo '{"success":false,"error":{"code":"FULL","message":"hunter2"}}'"#;
+    let refused = r#"echo '{"success":true,"hunter2":1}'"#;
+    for (script, code) in [(said, "ADAPTER_FAILED"), (refused, "ADAPTER_OUTPUT")] {
+        let scratch = Scratch::new();
+        let home = scratch.home();
+        let core = with_core(&scratch, &gateway(&[exec(&["email.send"], script, 10)]));
+        let mail = r#"{"to":["ann@example.com"],"subject":"hello","body":"a word"}"#;
+        let request = sign(&core, "core", "mail", "email.send", mail);
+        Sent::new("mail.json", request).drop_into(&home);
+        let printed = succeed(&home, &["run", "--until-idle"]);
+        assert!(
+            printed.contains(&format!("{code}: read the answer")),
+            "{printed}"
+        );
+        assert!(!printed.contains("hunter2"), "{printed}");
+        let answer = fs::read_to_string(home.join("spool/out/mail.json")).unwrap();
+        assert!(answer.contains("hunter2"), "{answer}");
+    }
 }
 
 #[test]

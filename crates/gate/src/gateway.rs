@@ -555,10 +555,12 @@ enum OutputError {
 fn read(output: &[u8]) -> Result<(AdapterAnswer, Option<Removed>), OutputError> {
     let text = json::minify(json::check_object(output)?);
     let (text, invisible) = match json::without_hidden(&text) {
-        Some((text, invisible)) => {
+        Some((visible, invisible)) => {
+            // The answer's own names are judged as they were written.
+            let _: AdapterAnswer = serde_json::from_str(&text)?;
             // Two names may have become one.
-            json::check_object(text.as_bytes())?;
-            (text.into(), invisible)
+            json::check_object(visible.as_bytes())?;
+            (visible.into(), invisible)
         }
         None => (text, 0),
     };

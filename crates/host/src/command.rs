@@ -25,7 +25,7 @@ use spoolgate_rules::command::CommandRule;
 use spoolgate_rules::safety::CageLevel;
 
 /// Bytes of standard error that are kept for the operator.
-const COMPLAINT_BYTES_MAX: usize = 2048;
+pub(crate) const COMPLAINT_BYTES_MAX: usize = 2048;
 /// Interval at which a silent program is checked.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long a cage that is only tried may take.

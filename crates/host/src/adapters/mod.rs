@@ -12,6 +12,8 @@ use std::sync::atomic::AtomicBool;
 
 use zeroize::Zeroize;
 
+use crate::command;
+
 use spoolgate_gate::gateway::{Ending, Ran};
 use spoolgate_rules::gateway::AdapterRule;
 use spoolgate_rules::safety::CageLevel;
@@ -106,7 +108,11 @@ fn execute(rule: &AdapterRule, task: &Task<'_>, stop: &AtomicBool) -> Ran {
         &ran.complaint,
         ran.output.as_deref().unwrap_or_default(),
     ];
-    if texts.iter().any(|text| secrets::holds(text, secret)) {
+    // What was cut may hold the beginning of a form that is longer than what is kept.
+    let is_cut = ran.complaint.len() >= command::COMPLAINT_BYTES_MAX;
+    if texts.iter().any(|text| secrets::holds(text, secret))
+        || is_cut && secrets::may_begin(&ran.complaint, secret)
+    {
         ran.note.zeroize();
         ran.complaint.zeroize();
         ran.output.zeroize();

@@ -10,6 +10,8 @@ use spoolgate_wire::text::without_hidden;
 
 /// Shorter secrets are searched only as they are: their encoded forms appear in any text.
 const OTHER_FORMS_FROM_BYTES: usize = 6;
+/// How much of the beginning of a secret is searched in a text that was cut, characters.
+const BEGINNING_CHARS: usize = 12;
 /// How often a text is unescaped: JSON in a JSON string, nested.
 const UNESCAPED_TIMES: usize = 4;
 
@@ -33,26 +35,53 @@ fn holds_one(text: &[u8], secret: &str) -> bool {
         return raw.find(text).is_some();
     }
     let forms = Forms::of(secret);
-    let mut text = text.to_vec();
-    for _ in 0..=UNESCAPED_TIMES {
-        let plain = decoded(&text, b'%', percent);
-        let page = decoded(&text, b'&', entity);
-        // The gate removes hidden characters after this search: what is left counts too.
+    let masked = (!secret.is_ascii()).then(|| without_names(secret));
+    let is_named = |text: &[u8]| {
+        let masked = masked.as_ref();
+        masked.is_some_and(|secret| without_names(&String::from_utf8_lossy(text)).contains(secret))
+    };
+    let is_in = |text: &[u8]| raw.find(text).is_some() || forms.are_in(text);
+    // The gate removes hidden characters after this search: what is left counts too, at every step.
+    let with_visible = |text: Vec<u8>| {
         let visible = without_hidden(&String::from_utf8_lossy(&text));
-        let visible = visible.map_or_else(Vec::new, |(visible, _)| visible.into_bytes());
-        if [&text, &plain, &page, &visible]
-            .iter()
-            .any(|text| raw.find(text).is_some() || forms.are_in(text))
-        {
-            return true;
+        let visible = visible.map(|(visible, _)| visible.into_bytes());
+        [Some(text), visible].into_iter().flatten()
+    };
+    let mut texts: Vec<Vec<u8>> = with_visible(text.to_vec()).collect();
+    for _ in 0..=UNESCAPED_TIMES {
+        for text in &texts {
+            let page = decoded(text, b'&', entity);
+            let is_page = page.len() != text.len();
+            let mut pages = [decoded(text, b'%', percent), page]
+                .into_iter()
+                .flat_map(with_visible);
+            if is_in(text) || pages.any(|text| is_in(&text) || is_page && is_named(&text)) {
+                return true;
+            }
         }
-        let unescaped = decoded(&text, b'\\', backslash);
-        if unescaped.len() == text.len() {
-            break;
-        }
-        text = unescaped;
+        let unescaped = |text: &Vec<u8>| {
+            let unescaped = decoded(text, b'\\', backslash);
+            (unescaped.len() != text.len()).then_some(unescaped)
+        };
+        let next: Vec<Vec<u8>> = texts.iter().filter_map(unescaped).collect();
+        texts = next.into_iter().flat_map(with_visible).collect();
+        texts.sort_unstable();
+        texts.dedup();
     }
     false
+}
+
+/// A text with [`NOT_ASCII`] for every character that HTML may have written by its name.
+fn without_names(text: &str) -> String {
+    let named = |c: char| if c.is_ascii() { c } else { NOT_ASCII };
+    text.chars().map(named).collect()
+}
+
+/// Whether a text that was cut may hold the beginning of a secret: a longer form of it than the text
+/// has room for.
+pub(super) fn may_begin(text: &[u8], secret: &str) -> bool {
+    let beginning: String = secret.trim().chars().take(BEGINNING_CHARS).collect();
+    holds(text, &beginning)
 }
 
 /// A secret in other forms.
@@ -230,6 +259,9 @@ const BARE: [(&str, char); 8] = [
     ("QUOT", '"'),
 ];
 
+/// Stands for any character that HTML names and that is not ASCII: there are two thousand names.
+const NOT_ASCII: char = '\u{fffd}';
+
 /// Reads the name or number of an HTML entity, and its semicolon if there is one.
 fn entity(text: &[u8]) -> Option<Sequence> {
     let with_semicolon = |length: usize| {
@@ -255,10 +287,19 @@ fn entity(text: &[u8]) -> Option<Sequence> {
             let is_it = text.starts_with(name.as_bytes());
             is_it.then(|| (*letter, with_semicolon(name.len())))
         };
+        let other = || {
+            let length = text
+                .iter()
+                .take_while(|byte| byte.is_ascii_alphanumeric())
+                .count();
+            let is_name = text.first()?.is_ascii_alphabetic() && text.get(length) == Some(&b';');
+            is_name.then_some((NOT_ASCII, length.saturating_add(1)))
+        };
         NAMED
             .iter()
             .find_map(named)
-            .or_else(|| BARE.iter().find_map(bare))?
+            .or_else(|| BARE.iter().find_map(bare))
+            .or_else(other)?
     };
     Some((letter.to_string().into_bytes(), read))
 }
@@ -386,6 +427,50 @@ mod tests {
         ] {
             assert!(holds(form.as_bytes(), secret), "{form}");
         }
+    }
+
+    #[test]
+    fn hidden_characters_do_not_hide_an_encoded_secret() {
+        let mut texts: Vec<String> = Vec::new();
+        for hidden in ["\u{200b}", "\u{ad}", "\u{fe0f}"] {
+            for form in [
+                "%68un{}ter2-h%75nter2",
+                "%{}68unter2-hunter2",
+                "&#104;un{}ter2-hunte&#x72;2",
+                "&#1{}04;unter2-hunter2",
+                "h\\u0075n{}ter2-h\\u0075nter2",
+                "h\\u{}0075nter2-hunter2",
+            ] {
+                texts.push(form.replace("{}", hidden));
+            }
+        }
+        texts.push("%68un%E2%80%8Bter2-hunter2".to_owned());
+        texts.push("&#104;un&#x200b;ter2-hunter2".to_owned());
+        texts.push("h\\u0075n\\u200bter2-hunter2".to_owned());
+        for text in texts {
+            assert!(holds(text.as_bytes(), "hunter2-hunter2"), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn every_name_of_a_letter_is_found() {
+        let secret = "p\u{e4}ssw\u{f6}rd\u{20ac}42";
+        assert!(holds(b"it is p&auml;ssw&ouml;rd&euro;42!", secret));
+        assert!(holds("p\u{e4}ssw&ouml;rd&#8364;42".as_bytes(), secret));
+        assert!(!holds(b"p&amp;ssw&ouml;rd&euro;42", secret));
+        assert!(!holds("p\u{e5}ssw\u{f6}rd\u{20ac}42".as_bytes(), secret));
+    }
+
+    #[test]
+    fn the_beginning_of_a_long_secret_is_found_where_a_text_was_cut() {
+        let secret = "0123456789abcdef".repeat(30);
+        let escaped: String = secret
+            .bytes()
+            .map(|byte| format!("\\u{:04x}", u32::from(byte)))
+            .collect();
+        let cut = &escaped.as_bytes()[..300];
+        assert!(!holds(cut, &secret) && may_begin(cut, &secret));
+        assert!(!may_begin(b"another text", &secret));
     }
 
     #[test]
