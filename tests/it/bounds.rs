@@ -6,12 +6,14 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::kit::process::{Running, until_durable};
+use crate::kit::process::{Running, until, until_durable};
 use crate::kit::unlimited::lift_message_rates;
-use crate::kit::{Scratch, names, sign, succeed};
+use crate::kit::{Scratch, command, names, sign, succeed};
 use spoolgate_host::keyring::SqliteKeyring;
 use spoolgate_wire::signing::{SignKey, sha256_hex, unhex};
 
@@ -379,6 +381,68 @@ fn long_history(count: usize, grows_kib: u64) {
     fs::remove_file(home.join("state/state.db")).unwrap();
     let rebuilt = step(1, "rebuilt");
     within_budget("folding all of it", rebuilt);
+}
+
+/// Sends a file as one frame and waits for the answer.
+const ONE_FRAME: &str = "import socket, struct, sys\n\
+    body = open(sys.argv[2], 'rb').read()\n\
+    s = socket.socket(socket.AF_UNIX)\n\
+    s.connect(sys.argv[1])\n\
+    s.sendall(struct.pack('>I', len(body)) + body)\n\
+    print(len(s.recv(4, socket.MSG_WAITALL)))\n";
+
+/// Users who send frames of 10 MB at the same time take turns: the gate holds one of them.
+#[test]
+fn frames_of_10_mb_of_fourteen_users() {
+    let mut python = Command::new("setpriv");
+    python.args(["--reuid=64920", "--clear-groups", "python3", "-c", ""]);
+    if !python.output().is_ok_and(|done| done.status.success()) {
+        eprintln!("skipped: needs root, setpriv and python3");
+        return;
+    }
+    let users = 64_920_u32..64_934;
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let path = home.join("rules/principals.yaml");
+    let mut rules = fs::read_to_string(&path).unwrap().trim_end().to_owned();
+    for user in users.clone() {
+        write!(
+            rules,
+            "\n  - {{name: user-{user}, role: agent, unix_user: \"{user}\"}}"
+        )
+        .unwrap();
+    }
+    fs::write(&path, rules + "\n").unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    let socket = outside.path().join("gate.sock");
+    let frame = outside.path().join("frame");
+    fs::write(&frame, large(&scratch, 2).1).unwrap();
+    for path in [outside.path(), &frame] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let gate = command(&home, &["watch", "--socket", socket.to_str().unwrap()]);
+    let gate = Watched {
+        gate: Running::begun(&home, gate),
+        began: Instant::now(),
+    };
+    let is_open = || fs::metadata(&socket).is_ok_and(|it| it.mode() & 0o777 == 0o666);
+    until("users can connect", is_open);
+    let sent: Vec<Child> = users
+        .map(|user| {
+            let mut sends = Command::new("setpriv");
+            let user = format!("--reuid={user}");
+            sends.args([&user, "--clear-groups", "python3", "-c", ONE_FRAME]);
+            sends.args([&socket, &frame]).stdout(Stdio::piped());
+            sends.spawn().unwrap()
+        })
+        .collect();
+    for sends in sent {
+        let done = sends.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8(done.stdout).unwrap(), "4\n");
+    }
+    let peak = gate.peak_kib();
+    println!("14 users, frames of 10 MB: peak {} MiB", peak / 1024);
+    within_budget("frames of 14 users", peak);
 }
 
 #[test]

@@ -386,6 +386,28 @@ fn a_client_that_does_not_read_is_disconnected() {
     call_again(&place, &mut socket);
 }
 
+/// A large frame is not read before the one before is decided.
+#[test]
+fn large_frames_come_one_at_a_time() {
+    let place = Place::new();
+    let mut socket = place.serve(Limits {
+        large_frame_bytes: 400_000,
+        partial_frame_ms_max: 300,
+        ..Limits::default()
+    });
+    let mut client = call(&place.path());
+    let large = frame(&[7; 400_001]).unwrap();
+    let stream = [&large[..], &large, &frame(b"small").unwrap()].concat();
+    let writer = std::thread::spawn(move || client.write_all(&stream).map(|()| client).unwrap());
+    assert_eq!(one(&mut socket).content.unwrap().len(), 400_001);
+    // Time in which a client waits for its turn does not count against it.
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(!socket.has_waiting());
+    assert_eq!(one(&mut socket).content.unwrap().len(), 400_001);
+    assert_eq!(one(&mut socket).content.unwrap(), b"small");
+    drop(writer.join().unwrap());
+}
+
 /// Connects the next client, once the one before is gone.
 fn call_again(place: &Place, socket: &mut Socket) -> (UnixStream, u64) {
     find("it comes", || {

@@ -605,7 +605,7 @@ fn an_agent_of_another_user_sends_for_its_principal_only() {
             head = s.recv(4, socket.MSG_WAITALL)\n    \
             if not head: print('closed'); break\n    \
             got = json.loads(s.recv(struct.unpack('>I', head)[0], socket.MSG_WAITALL))\n    \
-            print((got['error'] or {}).get('code', got['status']))\n";
+            print(got.get('error', {}).get('code', got['status']))\n";
     open(lab.path().parent().unwrap());
     let sent = |uid: &str, files: &[(&str, Vec<u8>)]| {
         let mut command = Command::new("setpriv");

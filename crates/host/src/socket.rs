@@ -79,7 +79,10 @@ pub struct Limits {
     /// Number of waiting bytes at which reading stops until some are taken. The frame that reaches
     /// the limit is kept.
     pub waiting_bytes_max: usize,
-    /// Number of unread bytes of answers above which the client is disconnected.
+    /// A frame of more bytes than this is large. One large frame at a time is read or decided, over
+    /// all clients, which take turns; the others are not read meanwhile.
+    pub large_frame_bytes: usize,
+    /// Number of unread bytes of all answers above which the client with the most is disconnected.
     pub unsent_bytes_max: usize,
     /// Maximum time in which the client must read an answer, once the earlier ones are read, in
     /// milliseconds.
@@ -95,8 +98,9 @@ impl Default for Limits {
             frame_bytes_max: REQUEST_BYTES_MAX,
             partial_frame_ms_max: 10_000,
             waiting_frames_max: 256,
-            waiting_bytes_max: 32 << 20,
-            unsent_bytes_max: 32 << 20,
+            waiting_bytes_max: 4 << 20,
+            large_frame_bytes: 256 << 10,
+            unsent_bytes_max: 16 << 20,
             write_ms_max: 10_000,
             silent_ms: 60_000,
         }
@@ -138,10 +142,39 @@ struct Shared {
     lines: BTreeMap<u64, Line>,
     /// The users besides the gate's own whose clients are served.
     users: BTreeMap<u32, UnixUser>,
+    /// The clients that want to send a large frame, in turn; the first sends.
+    large: VecDeque<u64>,
+    /// Whether a large frame was taken and may still be in work.
+    has_large_in_work: bool,
     stop: bool,
 }
 
 impl Shared {
+    /// Whether it is this client's turn to send a large frame; it waits for its turn otherwise.
+    fn may_send_large(&mut self, client: u64, limits: &Limits) -> bool {
+        if !self.large.contains(&client) {
+            self.large.push_back(client);
+        }
+        let is_large = |arrived: &Arrived| size(arrived) > limits.large_frame_bytes;
+        let is_free = !self.has_large_in_work && !self.waiting.iter().any(is_large);
+        is_free && self.large.front() == Some(&client)
+    }
+
+    fn forget(&mut self, client: u64) {
+        self.lines.remove(&client);
+        self.large.retain(|other| *other != client);
+    }
+
+    /// Makes room for the answers of the others: disconnects the client with the most unread bytes.
+    fn drop_fullest(&mut self) {
+        let fullest = self.lines.values_mut().max_by_key(|line| line.unsent_bytes);
+        if let Some(line) = fullest {
+            line.over = true;
+            line.unsent = VecDeque::new();
+            line.unsent_bytes = 0;
+        }
+    }
+
     /// Whether as much waits of a user as may.
     fn is_full(&self, user: Option<&UnixUser>, limits: &Limits) -> bool {
         let users = self.users.len().saturating_add(1);
@@ -283,10 +316,12 @@ impl Socket {
     /// Takes what arrived, oldest first: at most `frames_max` frames and `bytes_max` bytes, but at
     /// least one frame if there is one. Never blocks. Includes what a client sent before it
     /// disconnected. Answer each frame once: a client that has finished sending stays connected
-    /// until then. A fault may be answered within a second.
+    /// until then. A fault may be answered within a second. Drop what was taken before the next call,
+    /// which lets the next large frame in.
     pub fn take(&mut self, frames_max: usize, bytes_max: usize) -> Vec<Arrived> {
         let mut taken = Vec::new();
         let mut shared = self.desk.shared();
+        let had_large = std::mem::take(&mut shared.has_large_in_work);
         let mut bytes = 0_usize;
         while let Some(next) = shared.waiting.front() {
             let more = size(next);
@@ -301,10 +336,11 @@ impl Socket {
             if let Some(line) = shared.lines.get_mut(&next.client) {
                 line.fault_taken |= next.content.is_err();
             }
+            shared.has_large_in_work |= more > self.limits.large_frame_bytes;
             taken.push(next);
         }
         drop(shared);
-        if !taken.is_empty() {
+        if had_large || !taken.is_empty() {
             self.desk.ring();
         }
         taken
@@ -325,15 +361,17 @@ impl Socket {
         let mut shared = self.desk.shared();
         let current = shared.lines.get_mut(&client).filter(|line| !line.over);
         let Some(line) = current else { return false };
-        let unsent_bytes = line.unsent_bytes.saturating_add(frame.len());
-        let fits = unsent_bytes <= self.limits.unsent_bytes_max;
-        if fits {
-            line.unsent_bytes = unsent_bytes;
-            line.answered = line.answered.saturating_add(1);
-            line.unsent.push_back(frame);
-        } else {
-            line.over = true;
+        line.unsent_bytes = line.unsent_bytes.saturating_add(frame.len());
+        line.answered = line.answered.saturating_add(1);
+        line.unsent.push_back(frame);
+        let all = |shared: &Shared| -> usize {
+            let unsent = shared.lines.values().map(|line| line.unsent_bytes);
+            unsent.fold(0, usize::saturating_add)
+        };
+        while all(&shared) > self.limits.unsent_bytes_max {
+            shared.drop_fullest();
         }
+        let fits = shared.lines.get(&client).is_some_and(|line| !line.over);
         drop(shared);
         self.desk.ring();
         fits

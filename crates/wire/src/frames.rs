@@ -109,7 +109,19 @@ impl FrameReader {
             self.give_up();
             return Some(Err(Fault::TooLong { declared_bytes }));
         }
-        let content = content.get(..bytes)?.to_vec();
+        let content = content.get(..bytes)?;
+        if bytes > KEPT_BYTES_MAX {
+            // Handed out as it lies here: a copy of a long frame would take its room twice.
+            let start = self.used.saturating_add(LENGTH_BYTES);
+            let rest = self
+                .pending
+                .split_off(start.saturating_add(bytes).min(self.pending.len()));
+            let mut content = std::mem::replace(&mut self.pending, rest);
+            content.drain(..start);
+            self.used = 0;
+            return Some(Ok(content));
+        }
+        let content = content.to_vec();
         self.used = self.used.saturating_add(LENGTH_BYTES).saturating_add(bytes);
         if self.used >= self.pending.len() {
             self.used = 0;
@@ -117,6 +129,22 @@ impl FrameReader {
             self.pending.shrink_to(KEPT_BYTES_MAX);
         }
         Some(Ok(content))
+    }
+
+    /// The length of the next frame, if it has begun and is not complete, in bytes.
+    pub fn awaited(&self) -> Option<usize> {
+        let (declared_bytes, _) = self.ahead().0?;
+        usize::try_from(declared_bytes).ok()
+    }
+
+    /// Takes the room that the next frame needs at once, instead of twice as much step by step.
+    pub fn reserve(&mut self) {
+        let whole = self
+            .awaited()
+            .filter(|bytes| *bytes <= self.frame_bytes_max);
+        let whole = whole.unwrap_or(0).saturating_add(LENGTH_BYTES);
+        let missing = whole.saturating_sub(self.pending.len().saturating_sub(self.used));
+        self.pending.reserve_exact(missing);
     }
 
     /// Whether there are bytes that were not handed out.

@@ -144,13 +144,16 @@ impl Turn<'_> {
     fn tend(&mut self) -> Option<Instant> {
         let mut clients = std::mem::take(&mut self.clients);
         let mut until = None;
+        let before = clients.len();
         clients.retain(|uid, client| {
             let tended = self.tend_one(*uid, client);
             until = [until, tended.flatten()].into_iter().flatten().min();
             tended.is_some()
         });
+        // Another client may have the turn of one that is gone.
+        let is_next = clients.len() < before;
         self.clients = clients;
-        until
+        is_next.then(Instant::now).or(until)
     }
 
     /// Like [`Turn::tend`], for one client. `None` if it is disconnected.
@@ -173,7 +176,7 @@ impl Turn<'_> {
             let read = read.filter(|_| client.reads());
             return Some([deadline, read].into_iter().flatten().min());
         }
-        shared.lines.remove(&client.number);
+        shared.forget(client.number);
         None
     }
 
@@ -237,7 +240,7 @@ impl Turn<'_> {
         if shared.users.is_empty() || !is_silent || is_owed || client.reader.has_rest() {
             return false;
         }
-        shared.lines.remove(&client.number);
+        shared.forget(client.number);
         drop(shared);
         self.clients.remove(&uid);
         true
@@ -313,7 +316,8 @@ impl Client {
         arrived
     }
 
-    /// Passes complete frames on to the gate, as far as there is room.
+    /// Passes complete frames on to the gate, as far as there is room. Pauses before a large frame
+    /// until it is this client's turn.
     fn sort(&mut self, shared: &mut Shared, limits: &Limits) -> bool {
         if self.faulty {
             return false;
@@ -336,6 +340,13 @@ impl Client {
         if self.ended {
             return self.break_off(shared) || arrived;
         }
+        let awaited = self.reader.awaited().unwrap_or(0);
+        if awaited > limits.large_frame_bytes {
+            self.paused = !shared.may_send_large(self.number, limits);
+            if !self.paused {
+                self.reader.reserve();
+            }
+        }
         // Do not count time in which reading was paused against the client.
         if !self.reader.has_rest() {
             self.partial_since = None;
@@ -357,6 +368,7 @@ impl Client {
     }
 
     fn put(&mut self, shared: &mut Shared, content: Result<Vec<u8>, Fault>) {
+        shared.large.retain(|client| *client != self.number);
         match (&content, shared.lines.get_mut(&self.number)) {
             (Ok(_), Some(line)) => line.owed = line.owed.saturating_add(1),
             (Err(_), _) => {
