@@ -4,4 +4,5 @@ mod brief;
 mod frames;
 mod low;
 mod reserve;
+mod waits;
 mod whole;

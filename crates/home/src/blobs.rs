@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::batch::{BLOB_BYTES_MAX, BLOBS_DIR, Pending, blob_path};
 use super::core::Core;
 use super::error::HomeError;
-use spoolgate_ledger::disk::{Disk, Mode, replace};
+use spoolgate_ledger::disk::{Disk, Mode, replace, temporary};
 
 /// Blobs of a batch that are not known to be durable.
 #[derive(Debug, Default)]
@@ -90,7 +90,11 @@ impl Core {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fail(error)),
             _ => {}
         }
-        replace(disk, &path, bytes, Mode::Private, false).map_err(fail)?;
+        if let Err(error) = replace(disk, &path, bytes, Mode::Private, false) {
+            // What was written of it takes room, and no redaction would find it.
+            let _ = temporary(&path).map(|part| disk.remove(&part));
+            return Err(fail(error));
+        }
         pending.blobs.add(path, bytes);
         Ok(())
     }

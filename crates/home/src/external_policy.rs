@@ -444,7 +444,9 @@ impl Home {
         let has_ready = external.waiting.iter().any(|request| request.ask.is_none());
         // Claims left behind go first, one per batch; they may come to wait for the same command.
         let is_due = has_ready || !external.ended.is_empty();
-        if !is_due || !self.intake.left_behind.is_empty() {
+        // On a full disk they wait.
+        let can_wait = self.core.storage.is_full() || !self.intake.left_behind.is_empty();
+        if !is_due || can_wait {
             return Ok(None);
         }
         let outcomes = self.process_who_waited()?;
@@ -486,29 +488,38 @@ impl Home {
         pending: &mut Pending,
         now: Time,
     ) -> Result<(), HomeError> {
-        for (whose, answer) in std::mem::take(&mut external.ended) {
-            match whose {
+        let mut ended = std::mem::take(&mut external.ended).into_iter();
+        while let Some((whose, answer)) = ended.next() {
+            let has_room = match &whose {
                 Whose::Domain(domain) => {
-                    self.push_policy(external, pending, &domain, answer, now)?
+                    self.push_policy(external, pending, domain, &answer, now)?
                 }
                 Whose::Request(ticket) => {
-                    self.push_lineage(external, pending, ticket, answer, now)?
+                    self.push_lineage(external, pending, *ticket, &answer, now)?
                 }
+            };
+            if !has_room {
+                // They are recorded once the disk has room.
+                let rest = [(whose, answer)].into_iter().chain(ended);
+                external.ended.extend(rest);
+                break;
             }
         }
         Ok(())
     }
 
+    /// Records the answer of a policy command. Returns false, and changes nothing, if the disk has no
+    /// room for it.
     fn push_policy(
         &mut self,
         external: &mut ExternalPolicy,
         pending: &mut Pending,
         domain: &Domain,
-        mut answer: CommandAnswer,
+        answer: &CommandAnswer,
         now: Time,
-    ) -> Result<(), HomeError> {
+    ) -> Result<bool, HomeError> {
         let Some(run) = external.policies.remove(domain) else {
-            return Ok(());
+            return Ok(true);
         };
         let policy = self.core.rulebook.admission.get(domain);
         let Some(policy) = policy
@@ -516,79 +527,63 @@ impl Home {
             .cloned()
         else {
             external.release(domain);
-            return Ok(());
+            return Ok(true);
         };
         // The policy file has changed, and the new file has a command of its own.
         if policy.sha256 != run.policy {
-            return Ok(());
+            return Ok(true);
         }
         if run.is_forgotten && !run.is_second {
             external.again.insert(domain.clone());
-            return Ok(());
+            return Ok(true);
         }
-        if run.is_forgotten {
-            let note = "policies were forgotten twice while the policy command ran: send it again"
-                .to_owned();
-            answer = CommandAnswer {
-                note,
-                output: None,
-                cage: None,
-            };
-        }
-        let hear = |rules: &Rulebook, answer: &CommandAnswer| {
-            let hear = |answer: &CommandAnswer| {
-                elsewhere::hear_policy(rules, domain, &policy, answer, now)
-            };
-            fitting(hear, answer)
+        let note =
+            "policies were forgotten twice while the policy command ran: send it again".to_owned();
+        let forgotten = CommandAnswer {
+            note,
+            output: None,
+            cage: None,
         };
-        let mut heard = hear(&self.core.rulebook, &answer)?;
+        let answer = if run.is_forgotten { &forgotten } else { answer };
+        let hear = |answer: &CommandAnswer| {
+            elsewhere::hear_policy(&self.core.rulebook, domain, &policy, answer, now)
+        };
+        let heard = fitting(hear, answer)?;
         if !self.core.put_blobs_if_room(pending, &heard.blobs)? {
-            heard = hear(&self.core.rulebook, &without_room())?;
+            external.policies.insert(domain.clone(), run);
+            return Ok(false);
         }
         external.release(domain);
-        self.push_heard(pending, heard)
+        self.push_event(pending, Record::AdmissionInput(Box::new(heard.input)))?;
+        Ok(true)
     }
 
+    /// As [`Home::push_policy`], of a lineage command.
     fn push_lineage(
         &mut self,
         external: &mut ExternalPolicy,
         pending: &mut Pending,
         ticket: u64,
-        answer: CommandAnswer,
+        answer: &CommandAnswer,
         now: Time,
-    ) -> Result<(), HomeError> {
-        external.lineages.remove(&ticket);
-        let Some(request) = external
+    ) -> Result<bool, HomeError> {
+        let request = external
             .waiting
             .iter_mut()
-            .find(|request| request.ticket == ticket)
-        else {
-            return Ok(());
-        };
-        let Some(Ask::Lineage(ask)) = request.ask.take() else {
-            return Ok(());
-        };
-        let rules = &self.core.rulebook;
-        let (mut heard, mut reported) = elsewhere::hear_lineage(rules, &ask, &answer, now);
-        if !self.core.put_blobs_if_room(pending, &heard.blobs)? {
-            let rules = &self.core.rulebook;
-            (heard, reported) = elsewhere::hear_lineage(rules, &ask, &without_room(), now);
+            .find(|request| request.ticket == ticket);
+        if let Some(request) = request
+            && let Some(Ask::Lineage(ask)) = &request.ask
+        {
+            let (heard, reported) = elsewhere::hear_lineage(&self.core.rulebook, ask, answer, now);
+            if !self.core.put_blobs_if_room(pending, &heard.blobs)? {
+                return Ok(false);
+            }
+            request.ask = None;
+            request.waited.reported = Some(reported);
+            self.push_event(pending, Record::AdmissionInput(Box::new(heard.input)))?;
         }
-        request.waited.reported = Some(reported);
-        self.push_heard(pending, heard)
-    }
-
-    fn push_heard(&mut self, pending: &mut Pending, heard: Heard) -> Result<(), HomeError> {
-        self.push_event(pending, Record::AdmissionInput(Box::new(heard.input)))
-    }
-}
-
-/// What is recorded of a command whose output has no room on the disk.
-fn without_room() -> CommandAnswer {
-    CommandAnswer {
-        note: "the disk had no room for its output".to_owned(),
-        output: None,
-        cage: None,
+        external.lineages.remove(&ticket);
+        Ok(true)
     }
 }
 
@@ -597,7 +592,7 @@ fn in_work(source: io::Error) -> HomeError {
 }
 
 /// Returns a claim with the bytes from its first reading; the file is not read again.
-fn claimed_again(claim: ClaimName, bytes: Vec<u8>) -> Claimed {
+pub(super) fn claimed_again(claim: ClaimName, bytes: Vec<u8>) -> Claimed {
     let (origin, file, weight) = (claim.origin.clone(), claim.file.clone(), bytes.len());
     let delivery = Delivery {
         origin,

@@ -12,6 +12,7 @@ use spoolgate_home::Home;
 use spoolgate_home::batch::Outcome;
 use spoolgate_home::read::real_seams;
 use spoolgate_host::clock::{Clock, ManualClock, SystemClock};
+use spoolgate_ledger::disk::Disk;
 use spoolgate_wire::envelope::Envelope;
 use spoolgate_wire::ids::{Principal, RequestId};
 use spoolgate_wire::signing::SignKey;
@@ -112,15 +113,17 @@ impl Desk {
 
     /// Opens the home with the clock that stands still.
     pub(super) fn open(&self) -> Home {
-        let seams = real_seams(&self.home()).unwrap();
-        Home::open(
-            &self.home(),
-            spoolgate_home::Seams {
-                clock: self.clock.clone(),
-                ..seams
-            },
-        )
-        .unwrap()
+        self.open_on(real_seams(&self.home()).unwrap().disk)
+    }
+
+    /// Opens the home on this disk.
+    pub(super) fn open_on(&self, disk: Arc<dyn Disk>) -> Home {
+        let seams = spoolgate_home::Seams {
+            clock: self.clock.clone(),
+            disk,
+            ..real_seams(&self.home()).unwrap()
+        };
+        Home::open(&self.home(), seams).unwrap()
     }
 
     fn key(&self, source: &str) -> &SignKey {

@@ -2,17 +2,22 @@
 //! whatever ends the gate.
 
 use std::fs;
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use spoolgate_home::Home;
+use spoolgate_home::read::real_seams;
 use spoolgate_host::clock::{Clock, SystemClock};
 use spoolgate_market::Row;
 use spoolgate_wire::amount::Amount;
 
 use super::desk::{COMMAND, Desk, LINEAGE, POLICY, WIDE, body, drain, root, rounds, said};
+use crate::kit::layered::Layered;
 use crate::kit::prices::kept;
-use crate::kit::process::{Running, until};
+use crate::kit::process::{Running, find, until};
 use crate::kit::{Sent, show, spoolgate, succeed};
 
 fn waiting_desk() -> Desk {
@@ -402,4 +407,53 @@ fn a_key_that_requires_causality_waits_too() {
     assert!(said(&desk.decision("entry")).starts_with("missing_causality"));
     drop(home);
     desk.is_settled();
+}
+
+/// What a command printed needs a blob, which finds no room: it is recorded once there is room, and
+/// the command runs once.
+#[test]
+fn an_output_without_room_waits_in_memory() {
+    let names: Vec<String> = (0..700).map(|n| format!("capability-{n}")).collect();
+    let profile = format!(
+        "max_spawn_depth: 3\ncapability_allowlist: [reader, {}]",
+        names.join(", ")
+    );
+    let lineage = serde_json::json!({"ancestor_capability_ids": names}).to_string();
+    for (what, limit) in [("policy", COMMAND), ("lineage", LINEAGE)] {
+        let limit = limit.replace("4096", "200000");
+        let desk = Desk::new(&format!("{WIDE}{limit}"));
+        let output = if what == "policy" { &profile } else { &lineage };
+        desk.says(what, output);
+        let is_full = Arc::new(AtomicBool::new(false));
+        let fails = Arc::clone(&is_full);
+        let disk = real_seams(&desk.home()).unwrap().disk;
+        let mut home = desk.open_on(Arc::new(Layered::before(disk, move |call| {
+            let is_blob = call.verb == "write"
+                && (call.path.starts_with("audit/blobs") || call.path.ends_with(".probe.tmp"));
+            if is_blob && fails.load(Ordering::SeqCst) {
+                Err(ErrorKind::StorageFull.into())
+            } else {
+                Ok(())
+            }
+        })));
+        rounds(&mut home);
+        is_full.store(true, Ordering::SeqCst);
+        desk.evaluate("research-bot", "r1", &root("r1", "reader"));
+        find(&format!("the output of {what} finds no room"), || {
+            home.round(false).unwrap();
+            home.is_disk_full().then_some(())
+        });
+        for _ in 0..3 {
+            assert!(!home.round(false).unwrap().more, "{what}");
+        }
+        assert!(desk.inputs().is_empty() && desk.decisions_on("r1").is_empty());
+        is_full.store(false, Ordering::SeqCst);
+        desk.pass_s(120);
+        drain(&mut home);
+        assert_eq!(said(&desk.decision("r1")), "ALLOW", "{what}");
+        assert_eq!((desk.runs(what), desk.inputs().len()), (1, 1));
+        assert!(desk.inputs()[0].1.payload_blob.is_some(), "{what}");
+        drop(home);
+        desk.is_settled();
+    }
 }

@@ -297,17 +297,8 @@ fn leftovers_and_stale_credentials_are_found() {
     let token = sound.dir.path().join("token");
     fs::write(&token, "secret").unwrap();
     mode(token.clone(), 0o600);
-    succeed(
-        &home,
-        &[
-            "services",
-            "add",
-            "bank",
-            "api.bank.example",
-            "--method",
-            "GET",
-        ],
-    );
+    let add = "services add bank api.bank.example --method GET";
+    succeed(&home, &add.split(' ').collect::<Vec<_>>());
     // The command runs as the owner of the home.
     let owner = fs::metadata(home.join("state")).unwrap().uid();
     std::os::unix::fs::chown(&token, Some(owner), None).unwrap();

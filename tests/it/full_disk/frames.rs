@@ -43,8 +43,12 @@ impl Client {
     }
 
     fn request(&self, id: &str, payload: &str) -> Vec<u8> {
+        self.request_for("order.submit", id, payload)
+    }
+
+    fn request_for(&self, action: &str, id: &str, payload: &str) -> Vec<u8> {
         let (key, now) = (&self.desk.keys["trend-bot"], self.desk.place.clock.now());
-        let envelope = signed(key, "trend-bot", id, "order.submit", payload, now);
+        let envelope = signed(key, "trend-bot", id, action, payload, now);
         envelope.to_json().into_bytes()
     }
 
@@ -121,4 +125,26 @@ fn a_frame_gets_the_answer_that_it_had_and_otherwise_a_refusal_without_a_line() 
     let taken = client.ask(&more);
     assert_ne!(taken["error"]["code"], json!("STORAGE_LOW"), "{taken}");
     assert_eq!(client.ask(&other)["error"]["code"], "REQUEST_ID_CONFLICT");
+}
+
+/// The blob of a frame is the first write that finds no room.
+#[test]
+fn a_frame_that_needs_a_blob_is_refused_without_a_line() {
+    let mut client = Client::new();
+    client.desk.place.disk.leave(Some(0));
+    let before = client.decisions();
+    let bad = client.request_for("email.send", "bad", r#"{"b":"x"}"#);
+    for _ in 0..2 {
+        let refused = client.ask(&bad);
+        assert_eq!(refused["requestId"], "bad");
+        assert_eq!(refused["error"]["code"], "STORAGE_LOW", "{refused}");
+        assert_eq!(refused["auditRef"], "");
+    }
+    let halt = client.request_for("halt.set", "halt", r#"{"reason":"drill"}"#);
+    assert_eq!(client.ask(&halt)["error"], Value::Null);
+    assert_eq!(client.decisions(), before + 1, "only the halt has a line");
+    client.desk.place.disk.leave(None);
+    client.desk.place.pass_s(60);
+    client.home.round(false).unwrap();
+    assert_eq!(client.ask(&bad)["error"]["code"], "MALFORMED_PAYLOAD");
 }

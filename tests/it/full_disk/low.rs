@@ -20,12 +20,12 @@ const FLOOR: u64 = 4 << 20;
 const LIMITS: &str = "storage: {floor_bytes: 4194304}";
 
 /// Returns the code of a refusal.
-fn code(outcome: &Outcome) -> Option<Code> {
+pub(super) fn code(outcome: &Outcome) -> Option<Code> {
     outcome.decision.metadata.code
 }
 
 /// Returns a desk whose agent `trend-bot` holds a position with a stop and a resting order.
-fn desk() -> (Desk, Home, String, String) {
+pub(super) fn desk() -> (Desk, Home, String, String) {
     let desk = Desk::with_limits(LIMITS);
     let mut home = desk.open();
     let buy = order("trend", "buy", "0.02", None, "btc-range-long");

@@ -165,7 +165,7 @@ fn a_repeated_request_is_refused_and_never_decided_again() {
         "the answer that stands is left alone"
     );
     // The same id with other content has the same result as ever.
-    place.ask(&bot, "trend-bot", "l1", "positions.list", "{}");
+    place.ask(&bot, "trend-bot", "l1", "portfolio.get", "{}");
     let error = drain(&mut home).unwrap()[0].answer.error.clone().unwrap();
     assert_eq!(error.code, Code::RequestIdConflict);
     // After the archive is brought back beside the open gate, the answer is the same as ever.
