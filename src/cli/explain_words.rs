@@ -13,7 +13,7 @@ use spoolgate_trading::order::{OrderEnd, OrderRole, Verb, Why};
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::checks::CheckRow;
-use spoolgate_wire::orders::{CancelOrder, SubmitOrder, TightenStop};
+use spoolgate_wire::orders::{CancelOrder, ClosePosition, SubmitOrder, TightenStop};
 
 use super::output::short;
 
@@ -39,12 +39,20 @@ pub(super) fn asked(decision: &Decision, payload: Option<&str>) -> String {
             .map(|order| of_order(&order)),
         Ok(ActionName::OrderCancel) => serde_json::from_str(payload)
             .ok()
-            .map(|CancelOrder { order_id }: CancelOrder| format!("to cancel {order_id}")),
+            .map(|cancel: CancelOrder| format!("to cancel {}", cancel.order_id)),
         Ok(ActionName::OrderTightenStop) => serde_json::from_str(payload).ok().map(
             |TightenStop { order_id, new_stop }: TightenStop| {
                 format!("to tighten the stop of {order_id} to {}", shown(new_stop))
             },
         ),
+        Ok(ActionName::PositionClose) => {
+            serde_json::from_str(payload)
+                .ok()
+                .map(|close: ClosePosition| {
+                    let size = close.size.map_or_else(|| "all".to_owned(), shown);
+                    format!("to close {size} of {} in {}", close.strategy, close.symbol)
+                })
+        }
         _ => None,
     };
     words.unwrap_or_else(|| match payload.trim() {

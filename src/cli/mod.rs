@@ -26,6 +26,7 @@ mod look;
 mod man;
 mod market;
 mod market_show;
+mod orders;
 mod output;
 mod progress;
 mod proposals;
@@ -127,6 +128,14 @@ enum Command {
             .order_id"
     )]
     Orders,
+    /// Cancel an order, whoever sent it.
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  spoolgate order cancel o-12 --reason \"wrong price\""
+    )]
+    Order(orders::Command),
+    /// Close a position at the market.
+    Close(orders::CloseArgs),
     /// Show executions.
     Fills(look::FillsArgs),
     /// Explain in words what was asked, what was decided and why, and what has happened since.
@@ -330,6 +339,8 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit> {
         Command::Market(command) => market::run(home, command, output),
         Command::Portfolio => look::portfolio(home, output),
         Command::Orders => look::orders(home, output),
+        Command::Order(command) => orders::run(home, command, output),
+        Command::Close(args) => orders::close(home, args, output),
         Command::Fills(args) => look::fills(home, args, output),
         Command::Explain(args) => explain::run(home, args, output),
         Command::Selftest(args) => selftest::run(home, args, output),

@@ -1,6 +1,7 @@
 //! An open home.
 
 mod dead_man;
+mod hands;
 mod hints;
 mod looking;
 mod outbox;

@@ -197,6 +197,11 @@ const MORE: &[(&str, &str)] = &[
     ),
     ("heartbeat", r#"{"principal":"bot"}"#),
     ("halt.clear", r#"{"scope":{"symbol":"S"},"reason":"r"}"#),
+    ("order.cancel", r#"{"order_id":"o-1","reason":"r"}"#),
+    (
+        "position.close",
+        r#"{"strategy":"trend","symbol":"S","size":"1","reason":"r"}"#,
+    ),
     (
         "proposal.approve",
         r#"{"id":"p-1","sha256":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}"#,

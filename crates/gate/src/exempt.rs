@@ -86,6 +86,7 @@ impl Standing {
                 ActionName::OrderSubmit
                     | ActionName::OrderCancel
                     | ActionName::OrderTightenStop
+                    | ActionName::PositionClose
                     | ActionName::HaltSet
             )
         };

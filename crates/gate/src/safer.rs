@@ -6,7 +6,7 @@ use super::actions::Body;
 use super::control;
 use super::state::State;
 use spoolgate_rules::Rulebook;
-use spoolgate_rules::principals::PrincipalRule;
+use spoolgate_rules::principals::{PrincipalRule, Role};
 use spoolgate_trading::class::{self, Class};
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::amount::Amount;
@@ -45,14 +45,13 @@ enum About {
 }
 
 impl Waiting {
-    /// Whether it reduces something of the sender's own by now. Positions and orders of others do
+    /// Whether it reduces something of the sender's own by now, or for a person of anybody's. Positions and orders of others do
     /// not count: ownership refuses such a request later, and without this check an agent could
     /// flood the gate with exits of positions that it does not own.
     pub fn passes(&self, state: &State, rules: &Rulebook) -> bool {
-        let owned = rules
-            .principals
-            .get(&self.source)
-            .map_or(&[][..], |rule| &rule.strategies);
+        let rule = rules.principals.get(&self.source);
+        let owned = rule.map_or(&[][..], |rule| &rule.strategies);
+        let is_human = rule.is_some_and(|rule| rule.role == Role::Human);
         match &self.about {
             About::Order {
                 strategy,
@@ -67,7 +66,7 @@ impl Waiting {
                 .book
                 .orders
                 .get(id)
-                .is_some_and(|order| owned.contains(&order.strategy)),
+                .is_some_and(|order| is_human || owned.contains(&order.strategy)),
         }
     }
 }
@@ -106,6 +105,7 @@ impl Safer {
                 None => matches!(
                     body.rule.name,
                     ActionName::HaltSet
+                        | ActionName::PositionClose
                         | ActionName::KeysRevoke
                         | ActionName::GrantEnd
                         | ActionName::ServicesRemove

@@ -378,7 +378,10 @@ pub(super) fn cancel_ok(bench: &Bench<'_>) -> Option<Plan> {
     (entry.order_type, entry.price) = (OrderType::Limit, bench.order.price);
     scratch.state.book.orders.insert(entry.order_id, entry);
     let cancel = |order_id: OrderId| {
-        let ask = Ask::Cancel(CancelOrder { order_id });
+        let ask = Ask::Cancel(CancelOrder {
+            order_id,
+            reason: None,
+        });
         Scratch {
             ask,
             ..scratch.clone()

@@ -41,9 +41,21 @@ pub fn left_behind(book: &Book, rules: &Rulebook) -> Option<RulebookError> {
     })
 }
 
-/// Returns the market order of line `seq` that closes the part of a position that no earlier order
-/// of this kind closes; `None` if nothing is left. Stops and resting exits stay until the position
-/// is flat: whichever fills first, fills are clamped to the held size.
+/// Returns the part of a position that no market order of [`market_exit`] closes yet. `None` if it is
+/// not exact.
+pub fn left_to_close(book: &Book, position: &Position) -> Option<Amount> {
+    let is_closing = |order: &&Order| {
+        order.order_id.leg == Leg::Flatten && order.is_of(&position.strategy, &position.symbol)
+    };
+    let mut left = position.size.abs();
+    for order in book.orders.values().filter(is_closing) {
+        left = left.checked_sub(order.leaves())?;
+    }
+    Some(left)
+}
+
+/// Returns the order of line `seq` that closes what is [left to close](left_to_close) of a position; `None` if
+/// that is nothing.
 pub fn close_at_market(
     book: &Book,
     position: &Position,
@@ -51,32 +63,38 @@ pub fn close_at_market(
     seq: u64,
     now: Time,
 ) -> Option<Change> {
-    let is_like_it = |order: &&Order| {
-        order.order_id.leg == Leg::Flatten && order.is_of(&position.strategy, &position.symbol)
-    };
-    let mut size = position.size.abs();
-    for order in book.orders.values().filter(is_like_it) {
-        size = size.checked_sub(order.leaves())?;
+    let size = left_to_close(book, position).filter(|left| left.is_positive())?;
+    let order = market_exit(position, size, agent, seq, now);
+    Some(Change::OrderPlaced(order))
+}
+
+/// Returns the market order of line `seq` that closes `size` of a position for `source`. Stops and
+/// resting exits stay until the position is flat: whichever fills first, fills are clamped to the
+/// held size.
+pub fn market_exit(
+    position: &Position,
+    size: Amount,
+    source: &Principal,
+    seq: u64,
+    now: Time,
+) -> Order {
+    Order {
+        order_id: OrderId::of_line(seq).flatten(),
+        source: source.clone(),
+        strategy: position.strategy.clone(),
+        symbol: position.symbol.clone(),
+        side: position.closing_side(),
+        role: OrderRole::Exit,
+        order_type: OrderType::Market,
+        size,
+        filled: Amount::ZERO,
+        price: None,
+        trigger: None,
+        triggered: false,
+        thesis_slug: None,
+        accepted_at: now,
+        time_in_force: TimeInForce::Gtc,
+        at_venue: position.exit_at_venue(),
+        key_id: None,
     }
-    size.is_positive().then(|| {
-        Change::OrderPlaced(Order {
-            order_id: OrderId::of_line(seq).flatten(),
-            source: agent.clone(),
-            strategy: position.strategy.clone(),
-            symbol: position.symbol.clone(),
-            side: position.closing_side(),
-            role: OrderRole::Exit,
-            order_type: OrderType::Market,
-            size,
-            filled: Amount::ZERO,
-            price: None,
-            trigger: None,
-            triggered: false,
-            thesis_slug: None,
-            accepted_at: now,
-            time_in_force: TimeInForce::Gtc,
-            at_venue: position.exit_at_venue(),
-            key_id: None,
-        })
-    })
 }

@@ -349,7 +349,10 @@ impl World {
     }
 
     pub(crate) fn cancel(&mut self, order_id: OrderId) -> Verdict {
-        let request = CancelOrder { order_id };
+        let request = CancelOrder {
+            order_id,
+            reason: None,
+        };
         let verdict =
             self.with_context(|world, ctx| cancel(&world.book, &world.rules, &request, ctx));
         self.apply(&verdict.changes);

@@ -93,6 +93,7 @@ names! {
     ApprovalDeny = "approval.deny",
     GrantAdd = "grant.add",
     GrantEnd = "grant.end",
+    PositionClose = "position.close",
 }
 
 /// There is no action of this name.

@@ -180,7 +180,7 @@ pub struct UpdateFunding {
 }
 
 /// Reads an optional field that must not be null.
-fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+pub(crate) fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: serde::Deserializer<'de>,
     T: Deserialize<'de>,

@@ -191,6 +191,27 @@ impl SubmitOrder {
 pub struct CancelOrder {
     /// The order to cancel.
     pub order_id: OrderId,
+    /// The reason, for the ledger.
+    #[serde(default, deserialize_with = "crate::admin::present")]
+    #[schemars(schema_with = "crate::schema::said::<{ crate::admin::REASON_BYTES_MAX }>")]
+    pub reason: Option<String>,
+}
+
+/// `position.close`: a person closes a position at the market.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClosePosition {
+    /// The strategy whose position it is.
+    pub strategy: StrategyName,
+    /// Instrument.
+    pub symbol: Symbol,
+    /// How much to close; if absent, all of it.
+    #[serde(default, deserialize_with = "amount::wire::optional")]
+    #[schemars(schema_with = "crate::schema::amount_above_0")]
+    pub size: Option<Amount>,
+    /// The reason.
+    #[schemars(schema_with = "crate::schema::said::<{ crate::admin::REASON_BYTES_MAX }>")]
+    pub reason: String,
 }
 
 /// `order.tighten_stop`.

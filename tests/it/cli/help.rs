@@ -3,7 +3,7 @@
 use super::*;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 117] = [
+const COMMANDS: [&str; 120] = [
     "",
     "actions",
     "actions open",
@@ -47,6 +47,9 @@ const COMMANDS: [&str; 117] = [
     "market rate",
     "portfolio",
     "orders",
+    "order",
+    "order cancel",
+    "close",
     "fills",
     "explain",
     "selftest",

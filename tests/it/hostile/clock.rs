@@ -172,11 +172,7 @@ fn agents_get_no_rights_of_persons() {
         let outcome = world.ask(&mut home, "trend-bot", "halt.set", payload);
         assert_eq!(code_of(&outcome), Some(Code::NotPermitted), "{payload}");
     }
-    for (source, action) in [
-        ("owner", "order.cancel"),
-        ("prices", "order.cancel"),
-        ("prices", "halt.set"),
-    ] {
+    for (source, action) in [("prices", "order.cancel"), ("prices", "halt.set")] {
         let payload = if action == "halt.set" {
             r#"{"reason":"r"}"#
         } else {

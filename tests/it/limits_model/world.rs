@@ -211,6 +211,7 @@ impl World {
 
     pub(super) fn ask_cancel(&self, id: Id, around: &Around) -> Verdict {
         let request = CancelOrder {
+            reason: None,
             order_id: order_id(id),
         };
         let closed = self

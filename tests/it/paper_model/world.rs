@@ -297,7 +297,10 @@ impl World {
     }
 
     pub(super) fn ask_cancel(&mut self, order_id: OrderId) -> Verdict {
-        let request = CancelOrder { order_id };
+        let request = CancelOrder {
+            order_id,
+            reason: None,
+        };
         self.with_context(|world, ctx| trading::cancel(&world.book, &world.rules, &request, ctx))
     }
 

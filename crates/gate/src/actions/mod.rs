@@ -30,6 +30,7 @@ pub mod order_tighten_stop;
 pub mod orders_list;
 pub mod outgoing;
 pub mod portfolio_get;
+pub mod position_close;
 pub mod proposal;
 pub mod request_check;
 mod row;
@@ -317,6 +318,7 @@ pub static ACTIONS: [&dyn ErasedAction; ActionName::ALL.len()] = [
     &approval_deny::ApprovalDeny,
     &grant_add::GrantAdd,
     &grant_end::GrantEnd,
+    &position_close::PositionClose,
 ];
 
 /// The action named `name`.
@@ -420,6 +422,7 @@ mod tests {
     fn only_people_may_make_things_riskier() {
         for name in [
             "halt.clear",
+            "position.close",
             "account.adjust",
             "clock.accept",
             "keys.add",

@@ -12,16 +12,25 @@ impl Action for OrderCancel {
     type Payload = CancelOrder;
     type Answer = OrderAnswer<'static>;
     const ABOUT: &'static str = "Cancels an open order.";
-    const CONDITIONS: &'static [Condition] = &[LINE];
-    const ROW: Row = Row::new(ActionName::OrderCancel, "CancelOrder", "order_id", AGENT)
-        .lane(Lane::Protected)
-        .rate(Rate::Protected)
-        .freshness(Freshness::Exit)
-        .tool(
-            "cancel_order",
-            "Cancel an order",
-            "Cancel a working order of your own. No halt or limit refuses it.",
-        );
+    const CONDITIONS: &'static [Condition] = &[LINE, BYTES];
+    const ROW: Row = Row::new(
+        ActionName::OrderCancel,
+        "CancelOrder",
+        "order_id, reason?",
+        SPEAKERS,
+    )
+    .lane(Lane::Protected)
+    .rate(Rate::Protected)
+    .freshness(Freshness::Exit)
+    .tool(
+        "cancel_order",
+        "Cancel an order",
+        "Cancel a working order of your own. No halt or limit refuses it.",
+    );
+
+    fn check(cancel: &CancelOrder) -> Result<(), PayloadError> {
+        cancel.reason.as_deref().map_or(Ok(()), check_reason)
+    }
 
     fn needs(_: &Rulebook, _: &Authentic, cancel: &CancelOrder, needs: &mut Needs) {
         needs.closed_order = Some(cancel.order_id);

@@ -18,7 +18,7 @@ impl Action for OrderTightenStop {
         ActionName::OrderTightenStop,
         "TightenStop",
         "order_id, new_stop",
-        AGENT,
+        SPEAKERS,
     )
     .lane(Lane::Protected)
     .rate(Rate::Protected)

@@ -82,6 +82,8 @@ published! {
     "orders.list.answer",
     "portfolio.get",
     "portfolio.get.answer",
+    "position.close",
+    "position.close.answer",
     "proposal.approve",
     "proposal.approve.answer",
     "proposal.decline",

@@ -105,9 +105,12 @@ fn is_open_elsewhere(subject: &Subject, facts: &OrderFacts, instrument: &Instrum
         })
 }
 
-/// The strategy belongs to the sender; for entries its file exists, does not pause it, and control
-/// lets it run.
+/// The strategy belongs to the sender, or a person acts for its owner, which never enters; for
+/// entries its file exists, does not pause it, and control lets it run.
 pub(super) fn strategy_active(subject: &Subject) -> CheckRow {
+    if subject.is_of_person() && subject.kind != Kind::Entry {
+        return CheckRow::yes_no(None, PRINCIPALS);
+    }
     let Some(name) = subject.strategy else {
         let reason = "the order does not exist, so its strategy is unknown";
         return CheckRow::unknown("bool", PRINCIPALS, reason);

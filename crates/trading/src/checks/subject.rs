@@ -12,6 +12,7 @@ use crate::sums::Sums;
 use crate::valuation::{TwoSided, is_fresh};
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::instruments::Instrument;
+use spoolgate_rules::principals::Role;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::{OrderId, StrategyName, Symbol};
 use spoolgate_wire::orders::{OrderType, SubmitOrder};
@@ -163,6 +164,11 @@ impl<'a> Subject<'a> {
             new_stop: None,
             is_again: false,
         }
+    }
+
+    /// Whether a person sent the request.
+    pub(super) fn is_of_person(&self) -> bool {
+        self.rules.role(self.ctx.source) == Some(Role::Human)
     }
 
     /// Returns a limit on size or risk, reduced by the current risk mode. `None` if it is not

@@ -6,8 +6,8 @@ use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::Leg;
 use spoolgate_wire::orders::Side;
 
-/// The order is open and is neither a protective stop nor the exit that replaces a refused stop:
-/// cancelling these would be a loosening. If the order has already ended, the cancel is a no-op,
+/// The order is open and is not a protective stop, and an order of the gate that closes a position
+/// is cancelled by a person only: for an agent that would be a loosening. If the order has already ended, the cancel is a no-op,
 /// because it may have crossed the last fill.
 pub(super) fn cancel_ok(subject: &Subject) -> CheckRow {
     let Some(order) = subject.target else {
@@ -16,7 +16,8 @@ pub(super) fn cancel_ok(subject: &Subject) -> CheckRow {
             .closed_order
             .filter(|closed| Some(closed.order_id) == subject.target_id);
         let Some(closed) = closed else {
-            return CheckRow::yes_no(Some("the order does not exist".to_owned()), STATE);
+            let fault = "the order does not exist; name one that `spoolgate orders` shows";
+            return CheckRow::yes_no(Some(fault.to_owned()), STATE);
         };
         let remark = format!("nothing to do: `{}` is no longer open", closed.order_id);
         return CheckRow::yes_no(None, STATE).remarked(remark);
@@ -30,9 +31,9 @@ pub(super) fn cancel_ok(subject: &Subject) -> CheckRow {
         Some(format!(
             "`{id}` is a protective stop: tighten it, or exit the position, which ends it too"
         ))
-    } else if id.leg == Leg::Flatten {
+    } else if id.leg == Leg::Flatten && !subject.is_of_person() {
         Some(format!(
-            "`{id}` closes a position that has no stop at its venue"
+            "`{id}` closes a position for the gate or for a person; only a person cancels it"
         ))
     } else {
         None

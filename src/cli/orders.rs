@@ -1,0 +1,106 @@
+//! What a person does about orders and positions with their own hands: cancel an order, close a
+//! position. Neither needs the agent, its key or rules that are in order.
+
+use std::path::Path;
+
+use anyhow::Result;
+use spoolgate_wire::action_name::ActionName;
+use spoolgate_wire::code::Exit;
+
+use super::handover::{self, Person};
+use super::output::Output;
+
+/// The commands about one order.
+#[derive(clap::Subcommand)]
+pub(super) enum Command {
+    /// Cancel any working order but a protective stop, whoever sent it.
+    #[command(
+        after_help = "Examples:\n  spoolgate order cancel o-12 --reason \"wrong price\"\n  \
+            spoolgate order cancel o-12-target --reason \"let it run\"\n\nA protective stop is not \
+            cancelled: close its position, which ends the stop too."
+    )]
+    Cancel(CancelArgs),
+}
+
+/// Cancels an order.
+#[derive(clap::Args)]
+pub(super) struct CancelArgs {
+    /// The order, as `spoolgate orders` shows it.
+    order: String,
+    /// The reason; it is recorded in the ledger.
+    #[arg(long)]
+    reason: String,
+    #[command(flatten)]
+    by: Person,
+}
+
+/// Closes a position at the market, or a part of it.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  spoolgate close --strategy trend --symbol BTC-USD --reason \"going \
+        on holiday\"\n  spoolgate close --strategy trend --symbol BTC-USD --size 0.01 --reason \
+        \"half of it\""
+)]
+pub(super) struct CloseArgs {
+    /// The strategy whose position it is.
+    #[arg(long)]
+    strategy: String,
+    /// The symbol.
+    #[arg(long)]
+    symbol: String,
+    /// How much of it; default: all.
+    #[arg(long, allow_negative_numbers = true)]
+    size: Option<String>,
+    /// The reason; it is recorded in the ledger.
+    #[arg(long)]
+    reason: String,
+    #[command(flatten)]
+    by: Person,
+}
+
+/// Runs a command about one order.
+pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
+    let Command::Cancel(args) = command;
+    let payload = serde_json::json!({"order_id": args.order, "reason": args.reason});
+    handover::administer(
+        home,
+        &args.by.person,
+        ActionName::OrderCancel,
+        &payload,
+        output,
+        |answer| {
+            format!(
+                "`{}` is cancelled, or the venue is asked to (ledger line {})",
+                args.order, answer.audit_ref
+            )
+        },
+    )
+}
+
+/// Closes a position.
+pub(super) fn close(home: &Path, args: &CloseArgs, output: &Output) -> Result<Exit> {
+    let mut payload = serde_json::json!({
+        "strategy": args.strategy, "symbol": args.symbol, "reason": args.reason,
+    });
+    if let (Some(size), Some(members)) = (&args.size, payload.as_object_mut()) {
+        members.insert("size".to_owned(), size.as_str().into());
+    }
+    handover::administer(
+        home,
+        &args.by.person,
+        ActionName::PositionClose,
+        &payload,
+        output,
+        |answer| {
+            let value = |key| handover::value(answer, "PositionClosing", key);
+            format!(
+                "`{}` closes {} {} of `{}` at the market (ledger line {})",
+                value("order_id"),
+                value("size"),
+                args.symbol,
+                args.strategy,
+                answer.audit_ref
+            )
+        },
+    )
+}
