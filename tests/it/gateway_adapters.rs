@@ -527,6 +527,11 @@ fn what_an_adapter_said_is_not_printed() {
         assert!(!printed.contains("hunter2"), "{printed}");
         let answer = fs::read_to_string(home.join("spool/out/mail.json")).unwrap();
         assert!(answer.contains("hunter2"), "{answer}");
+        // Nor when a copy is answered again.
+        let request = sign(&core, "core", "mail", "email.send", mail);
+        Sent::new("again.json", request).drop_into(&home);
+        let printed = succeed(&home, &["run", "--until-idle"]);
+        assert!(!printed.contains("hunter2"), "{printed}");
     }
 }
 

@@ -137,6 +137,20 @@ pub fn without_hidden(text: &str) -> Option<(String, u64)> {
     (removed > 0).then_some((left, removed))
 }
 
+/// Returns a text without any hidden character, also those that [`without_hidden`] leaves; `None` if
+/// it has none.
+///
+/// ```
+/// use spoolgate_wire::text::only_visible;
+///
+/// assert_eq!(only_visible("\u{2764}\u{fe0f}a\u{200b}b").as_deref(), Some("\u{2764}ab"));
+/// assert_eq!(only_visible("\u{2764}ab"), None);
+/// ```
+pub fn only_visible(text: &str) -> Option<String> {
+    let visible = || text.chars().filter(|c| !is_hidden(*c)).collect();
+    text.chars().any(is_hidden).then(visible)
+}
+
 /// Maximum number of characters of foreign text that a message repeats.
 pub const QUOTED_CHARS_MAX: usize = 40;
 

@@ -257,7 +257,7 @@ fn doctor_says_how_many_ways_out_are_closed() {
     let message = found["message"].as_str().unwrap();
     assert_eq!(found["level"], "ok", "{found}");
     assert!(
-        message.ends_with("seccomp: 14 of 14 ways out are closed"),
+        message.ends_with("seccomp: 15 of 15 ways out are closed"),
         "{message}"
     );
     let doctor = |home: &Path| {

@@ -161,6 +161,24 @@ fn short_and_long_credentials() {
     assert!(!everything.contains("abcdef"), "{everything}");
 }
 
+/// Escaped, a credential of 480 bytes needs more than the 2 KiB that are kept of a complaint.
+#[test]
+fn a_complaint_that_is_cut_in_a_credential_is_not_kept() {
+    let long = "0123456789abcdef".repeat(30);
+    for secret in [long.clone(), format!("someone@example.com:{long}")] {
+        for form in ["\\\\u%04x", "&#x%02x;", "&#%d;\u{200b}"] {
+            let script = python(&format!(
+                r#"s = secret.split(":")[-1]; sys.stderr.write("".join("{form}" % ord(c) for c in s)); sys.exit(3)"#
+            ));
+            let (everything, line) = with_credential(&secret, &script);
+            assert_eq!(said(&line).0, "ADAPTER_OUTPUT", "{form}: {line:?}");
+            for start in ["u0030", "x30;", "#48;"] {
+                assert!(!everything.contains(start), "{form}: {everything}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_credential_is_in_no_argument_and_no_environment() {
     let look = r#"cat >/dev/null; if grep -q -a -e 'örd' /proc/$$/cmdline /proc/$$/environ; then echo no; else echo '{"success":true}'; fi"#;

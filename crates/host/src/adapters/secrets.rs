@@ -2,11 +2,14 @@
 //! write text. This catches accidental leaks; a program that wants to hide a secret in a text can
 //! use a form that is not searched.
 
+use std::borrow::Cow;
+
 use base64::Engine;
 use base64::alphabet;
 use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
+use htmlize::{Context, unescape_bytes_in};
 use memchr::memmem::Finder;
-use spoolgate_wire::text::without_hidden;
+use spoolgate_wire::text::only_visible;
 
 /// Shorter secrets are searched only as they are: their encoded forms appear in any text.
 const OTHER_FORMS_FROM_BYTES: usize = 6;
@@ -16,46 +19,50 @@ const BEGINNING_CHARS: usize = 12;
 const UNESCAPED_TIMES: usize = 4;
 
 /// Whether `text` contains `secret`, or the part of a pair `user:secret` behind the colon: as it is;
-/// JSON-escaped, also inside nested strings; with hidden characters in between; percent-encoded; with HTML entities; as UTF-16; in hex;
-/// in base32, and in base64 of either alphabet, also in the middle of something longer.
+/// JSON-escaped, also inside nested strings; percent-encoded; with HTML entities; as UTF-16; in hex;
+/// in base32, and in base64 of either alphabet, also in the middle of something longer; and each of
+/// these with hidden characters anywhere.
 pub(super) fn holds(text: &[u8], secret: &str) -> bool {
+    parts(secret).any(|part| holds_one(text, &part))
+}
+
+/// Whether a text that was cut may hold the beginning of a secret: a longer form of it than the text
+/// has room for.
+pub(super) fn may_begin(text: &[u8], secret: &str) -> bool {
+    parts(secret).any(|part| {
+        let beginning: String = part.chars().take(BEGINNING_CHARS).collect();
+        holds_one(text, &beginning)
+    })
+}
+
+/// What is searched of a secret: itself and the part behind the colon, both also without hidden
+/// characters.
+fn parts(secret: &str) -> impl Iterator<Item = Cow<'_, str>> {
     let behind = secret.split_once(':').map(|(_, behind)| behind.trim());
     // A short part is a word of any text.
     let behind = behind.filter(|behind| behind.len() >= OTHER_FORMS_FROM_BYTES);
-    holds_one(text, secret) || behind.is_some_and(|behind| holds_one(text, behind))
+    let parts = [Some(secret.trim()), behind].into_iter().flatten();
+    parts.flat_map(|part| {
+        let visible = only_visible(part).map(Cow::Owned);
+        [Some(part.into()), visible].into_iter().flatten()
+    })
 }
 
 fn holds_one(text: &[u8], secret: &str) -> bool {
-    let secret = secret.trim();
     if secret.is_empty() {
         return false;
     }
     let raw = Finder::new(secret);
-    if secret.len() < OTHER_FORMS_FROM_BYTES {
-        return raw.find(text).is_some();
-    }
-    let forms = Forms::of(secret);
-    let masked = (!secret.is_ascii()).then(|| without_names(secret));
-    let is_named = |text: &[u8]| {
-        let masked = masked.as_ref();
-        masked.is_some_and(|secret| without_names(&String::from_utf8_lossy(text)).contains(secret))
-    };
-    let is_in = |text: &[u8]| raw.find(text).is_some() || forms.are_in(text);
-    // The gate removes hidden characters after this search: what is left counts too, at every step.
-    let with_visible = |text: Vec<u8>| {
-        let visible = without_hidden(&String::from_utf8_lossy(&text));
-        let visible = visible.map(|(visible, _)| visible.into_bytes());
-        [Some(text), visible].into_iter().flatten()
-    };
+    let forms = (secret.len() >= OTHER_FORMS_FROM_BYTES).then(|| Forms::of(secret));
+    let in_forms = |text: &[u8]| forms.as_ref().is_some_and(|forms| forms.are_in(text));
+    let is_in = |text: &[u8]| raw.find(text).is_some() || in_forms(text);
     let mut texts: Vec<Vec<u8>> = with_visible(text.to_vec()).collect();
     for _ in 0..=UNESCAPED_TIMES {
         for text in &texts {
-            let page = decoded(text, b'&', entity);
-            let is_page = page.len() != text.len();
-            let mut pages = [decoded(text, b'%', percent), page]
-                .into_iter()
-                .flat_map(with_visible);
-            if is_in(text) || pages.any(|text| is_in(&text) || is_page && is_named(&text)) {
+            let page = unescape_bytes_in(&text[..], Context::General).into_owned();
+            let pages = [decoded(text, b'%', percent), page].into_iter();
+            let mut pages = pages.filter(|page| page != text).flat_map(with_visible);
+            if is_in(text) || forms.is_some() && pages.any(|text| is_in(&text)) {
                 return true;
             }
         }
@@ -71,17 +78,11 @@ fn holds_one(text: &[u8], secret: &str) -> bool {
     false
 }
 
-/// A text with [`NOT_ASCII`] for every character that HTML may have written by its name.
-fn without_names(text: &str) -> String {
-    let named = |c: char| if c.is_ascii() { c } else { NOT_ASCII };
-    text.chars().map(named).collect()
-}
-
-/// Whether a text that was cut may hold the beginning of a secret: a longer form of it than the text
-/// has room for.
-pub(super) fn may_begin(text: &[u8], secret: &str) -> bool {
-    let beginning: String = secret.trim().chars().take(BEGINNING_CHARS).collect();
-    holds(text, &beginning)
+/// A text, and the same without hidden characters if it has any: the gate removes most of them after
+/// the search, and nobody sees those that it leaves.
+fn with_visible(text: Vec<u8>) -> impl Iterator<Item = Vec<u8>> {
+    let visible = only_visible(&String::from_utf8_lossy(&text)).map(String::into_bytes);
+    [Some(text), visible].into_iter().flatten()
 }
 
 /// A secret in other forms.
@@ -207,103 +208,6 @@ fn percent(text: &[u8]) -> Option<Sequence> {
     Some((vec![u8::try_from(code).ok()?], 2))
 }
 
-/// The ASCII characters that HTML names, but for those that also need no semicolon.
-const NAMED: [(&str, char); 37] = [
-    ("Tab", '\t'),
-    ("NewLine", '\n'),
-    ("excl", '!'),
-    ("num", '#'),
-    ("dollar", '$'),
-    ("percnt", '%'),
-    ("apos", '\''),
-    ("lpar", '('),
-    ("rpar", ')'),
-    ("ast", '*'),
-    ("midast", '*'),
-    ("plus", '+'),
-    ("comma", ','),
-    ("period", '.'),
-    ("sol", '/'),
-    ("colon", ':'),
-    ("semi", ';'),
-    ("equals", '='),
-    ("quest", '?'),
-    ("commat", '@'),
-    ("lsqb", '['),
-    ("lbrack", '['),
-    ("bsol", '\\'),
-    ("rsqb", ']'),
-    ("rbrack", ']'),
-    ("Hat", '^'),
-    ("lowbar", '_'),
-    ("UnderBar", '_'),
-    ("grave", '`'),
-    ("DiacriticalGrave", '`'),
-    ("lcub", '{'),
-    ("lbrace", '{'),
-    ("verbar", '|'),
-    ("vert", '|'),
-    ("VerticalLine", '|'),
-    ("rcub", '}'),
-    ("rbrace", '}'),
-];
-/// Those that need none.
-const BARE: [(&str, char); 8] = [
-    ("amp", '&'),
-    ("AMP", '&'),
-    ("lt", '<'),
-    ("LT", '<'),
-    ("gt", '>'),
-    ("GT", '>'),
-    ("quot", '"'),
-    ("QUOT", '"'),
-];
-
-/// Stands for any character that HTML names and that is not ASCII: there are two thousand names.
-const NOT_ASCII: char = '\u{fffd}';
-
-/// Reads the name or number of an HTML entity, and its semicolon if there is one.
-fn entity(text: &[u8]) -> Option<Sequence> {
-    let with_semicolon = |length: usize| {
-        let has_one = text.get(length) == Some(&b';');
-        length.saturating_add(usize::from(has_one))
-    };
-    let (letter, read) = if let Some(number) = text.strip_prefix(b"#") {
-        let (number, radix, start) = match number {
-            [b'x' | b'X', digits @ ..] => (digits, 16, 2),
-            digits => (digits, 10, 1),
-        };
-        let is_digit = |byte: &&u8| char::from(**byte).is_digit(radix);
-        let length = number.iter().take_while(is_digit).count();
-        let digits = std::str::from_utf8(number.get(..length)?).ok()?;
-        let letter = char::from_u32(u32::from_str_radix(digits, radix).ok()?)?;
-        (letter, with_semicolon(length.saturating_add(start)))
-    } else {
-        let named = |(name, letter): &(&str, char)| {
-            let is_it = text.starts_with(name.as_bytes()) && text.get(name.len()) == Some(&b';');
-            is_it.then_some((*letter, name.len().saturating_add(1)))
-        };
-        let bare = |(name, letter): &(&str, char)| {
-            let is_it = text.starts_with(name.as_bytes());
-            is_it.then(|| (*letter, with_semicolon(name.len())))
-        };
-        let other = || {
-            let length = text
-                .iter()
-                .take_while(|byte| byte.is_ascii_alphanumeric())
-                .count();
-            let is_name = text.first()?.is_ascii_alphabetic() && text.get(length) == Some(&b';');
-            is_name.then_some((NOT_ASCII, length.saturating_add(1)))
-        };
-        NAMED
-            .iter()
-            .find_map(named)
-            .or_else(|| BARE.iter().find_map(bare))
-            .or_else(other)?
-    };
-    Some((letter.to_string().into_bytes(), read))
-}
-
 /// Reads the characters after a backslash in JSON.
 fn backslash(text: &[u8]) -> Option<Sequence> {
     let byte = match text.first()? {
@@ -345,6 +249,7 @@ fn digits(text: &[u8], count: usize) -> Option<u32> {
 mod tests {
     use super::*;
     use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+    use spoolgate_wire::text::without_hidden;
 
     const SECRET: &str = "s3cr\"t/ü€😀\\x";
 
@@ -444,6 +349,9 @@ mod tests {
                 texts.push(form.replace("{}", hidden));
             }
         }
+        for name in ["shy", "ZeroWidthSpace", "zwj", "NoBreak", "lrm"] {
+            texts.push(format!("hun&{name};ter2-hunter2"));
+        }
         texts.push("%68un%E2%80%8Bter2-hunter2".to_owned());
         texts.push("&#104;un&#x200b;ter2-hunter2".to_owned());
         texts.push("h\\u0075n\\u200bter2-hunter2".to_owned());
@@ -453,12 +361,30 @@ mod tests {
     }
 
     #[test]
-    fn every_name_of_a_letter_is_found() {
+    fn html_is_read_as_browsers_read_it() {
         let secret = "p\u{e4}ssw\u{f6}rd\u{20ac}42";
-        assert!(holds(b"it is p&auml;ssw&ouml;rd&euro;42!", secret));
-        assert!(holds("p\u{e4}ssw&ouml;rd&#8364;42".as_bytes(), secret));
-        assert!(!holds(b"p&amp;ssw&ouml;rd&euro;42", secret));
-        assert!(!holds("p\u{e5}ssw\u{f6}rd\u{20ac}42".as_bytes(), secret));
+        for text in [
+            "it is p&auml;ssw&ouml;rd&euro;42!",
+            "p\u{e4}ssw&ouml;rd&#8364;42",
+            "p&aumlssw&oumlrd&euro;42",
+            "p&#228ssw&#xf6rd&#128;42",
+            "p\\u0026auml;ssw\\u0026ouml;rd\\u0026euro;42",
+        ] {
+            assert!(holds(text.as_bytes(), secret), "{text}");
+        }
+        for text in [
+            "p&amp;ssw&ouml;rd&euro;42",
+            "p&auml;ssw&ouml;rd&euro42",
+            "p&aring;ssw&ouml;rd&euro;42",
+        ] {
+            assert!(!holds(text.as_bytes(), secret), "{text}");
+        }
+        // One name of two letters, and one of two characters.
+        assert!(holds(b"&fjlig;ord-hunter2", "fjord-hunter2"));
+        assert!(holds(
+            b"a&NotEqualTilde;-hunter2",
+            "a\u{2242}\u{338}-hunter2"
+        ));
     }
 
     #[test]
@@ -471,6 +397,11 @@ mod tests {
         let cut = &escaped.as_bytes()[..300];
         assert!(!holds(cut, &secret) && may_begin(cut, &secret));
         assert!(!may_begin(b"another text", &secret));
+        // A user's name takes none of what is searched of the secret behind it.
+        for user in ["u", "someone@example.com"] {
+            assert!(may_begin(cut, &format!("{user}:{secret}")), "{user}");
+        }
+        assert!(!may_begin(b"another text", &format!("ann:{secret}")));
     }
 
     #[test]
@@ -501,6 +432,36 @@ mod tests {
             "hunt\\u202eer2",
         ] {
             assert!(holds(text.as_bytes(), "hunter2"), "{text:?}");
+        }
+    }
+
+    /// A selector and a joiner behind a letter that is not ASCII stay in what is delivered.
+    #[test]
+    fn hidden_characters_that_stay_do_not_hide_a_secret() {
+        for (text, secret) in [
+            ("p\u{e4}\u{fe0f}ss-hunter2", "p\u{e4}ss-hunter2"),
+            ("\u{e4}\u{200d}\u{f6}-hunter2", "\u{e4}\u{f6}-hunter2"),
+            ("\u{2764}-hunter2", "\u{2764}\u{fe0f}-hunter2"),
+            (
+                "\u{2764}\u{fe0f}-hun\u{200b}ter2",
+                "\u{2764}\u{fe0f}-hunter2",
+            ),
+            ("4p2kLWh1bnRlcjI", "\u{2764}\u{fe0f}-hunter2"),
+        ] {
+            let stays = !text.contains('\u{200b}');
+            assert_eq!(without_hidden(text).is_none(), stays, "{text:?}");
+            assert!(holds(text.as_bytes(), secret), "{text:?}");
+        }
+    }
+
+    /// Of a short one no other form is searched, but what the gate itself makes of a text is.
+    #[test]
+    fn a_short_secret_with_hidden_characters_is_found() {
+        for text in ["p\u{200b}in4", "p\\u200bin4", "\\u0070in\\u00ad4"] {
+            assert!(holds(text.as_bytes(), "pin4"), "{text:?}");
+        }
+        for text in ["%70in4", "&#112;in4", "70696e34", "cGluNA"] {
+            assert!(!holds(text.as_bytes(), "pin4"), "{text:?}");
         }
     }
 

@@ -35,6 +35,8 @@ const UDP: u64 = 17;
 /// Sends data with the first packet of a connection, round the check of ports.
 const MSG_FASTOPEN: u64 = 0x2000_0000;
 const F_SETLEASE: u64 = 1024;
+/// The same with other words, for folders too, from Linux 6.19 on.
+const F_SETDELEG: u64 = 1040;
 const PR_SET_PDEATHSIG: u64 = 1;
 const SIGKILL: u64 = 9;
 /// `which` of one process.
@@ -108,7 +110,7 @@ fn refused_sockets(sockets: Sockets) -> Vec<Vec<Cond>> {
 }
 
 /// When a call with a mode is refused: it would make a file that runs as the gate's user for whoever
-/// starts it.
+/// starts it. `mkdir` has no case here: the kernel makes no folder with these bits.
 fn refused_modes(mode: u8) -> Vec<Vec<Cond>> {
     RUNS_AS_ANOTHER
         .iter()
@@ -188,7 +190,10 @@ fn refused(sockets: Sockets) -> Vec<(i64, Vec<Vec<Cond>>)> {
         #[cfg(target_arch = "x86_64")]
         (libc::SYS_mknod, refused_modes(1)),
         // A lease on a file keeps others waiting who open it.
-        (libc::SYS_fcntl, vec![vec![is(1, F_SETLEASE)]]),
+        (
+            libc::SYS_fcntl,
+            vec![vec![is(1, F_SETLEASE)], vec![is(1, F_SETDELEG)]],
+        ),
         // The program goes when the gate goes.
         (
             libc::SYS_prctl,

@@ -130,7 +130,7 @@ const fn call(
     }
 }
 
-const WAYS: [Way; 14] = [
+const WAYS: [Way; 15] = [
     file("reading the keyring", 1, |aims| {
         File::open(aims.home.join(crate::keyring::KEYRING_FILE)).map(drop)
     }),
@@ -186,6 +186,10 @@ const WAYS: [Way; 14] = [
     }),
     call("chmod", None, |aims| {
         fs::set_permissions(&aims.closed, Permissions::from_mode(0o600))
+    }),
+    call("making a set-user-ID file", None, |aims| {
+        // By the open file, whose mode a program may change otherwise. Nobody can run the decoy.
+        File::open(&aims.readable)?.set_permissions(Permissions::from_mode(0o4600))
     }),
 ];
 
