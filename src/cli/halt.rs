@@ -1,6 +1,7 @@
 //! `spoolgate halt`: stops entries, and allows them again. Exits are never halted.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use anyhow::Result;
 use spoolgate_client as agent;
 use spoolgate_host::lock::LOCK_FILE;
 use spoolgate_host::rule_folder::HALT_FILE;
+use spoolgate_host::spool::publish::RESERVE_DIR;
 use spoolgate_ledger::disk::is_full;
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::answer::{Answer, AnswerError};
@@ -118,7 +120,8 @@ fn ask(home: &Path, args: &SetArgs) -> Result<Option<Answer>> {
 
 /// Halts entries by the file `rules/HALT`, after a request did not. That needs neither room for
 /// data, nor a key, nor a gate that answers. Where no file can be made any more, it is a second name
-/// of the lock, which is empty. `handed` is the outcome if this fails too.
+/// of the lock, which is empty, or one of the files that were made for answers on a full disk.
+/// `handed` is the outcome if this fails too.
 fn brake(home: &Path, handed: Result<Exit>, output: &Output) -> Result<Exit> {
     // In a folder that is not a home, a file would halt nobody.
     let is_home = ["audit", "state", "spool"]
@@ -134,7 +137,7 @@ fn brake(home: &Path, handed: Result<Exit>, output: &Output) -> Result<Exit> {
         Ok(_) => Ok(()),
         Err(_) => File::create_new(&file).map(drop).or_else(|error| {
             if is_full(&error) {
-                fs::hard_link(home.join(LOCK_FILE), &file)
+                fs::hard_link(home.join(LOCK_FILE), &file).or_else(|_| take_spare(home, &file))
             } else {
                 Err(error)
             }
@@ -159,6 +162,13 @@ fn brake(home: &Path, handed: Result<Exit>, output: &Output) -> Result<Exit> {
         output.line(done)?;
     }
     Ok(Exit::Success)
+}
+
+/// Gives the file that halts the inode of one that is not needed. The gate makes that one again when
+/// there is room.
+fn take_spare(home: &Path, file: &Path) -> io::Result<()> {
+    let spare = fs::read_dir(home.join(RESERVE_DIR))?.next();
+    fs::rename(spare.ok_or(io::ErrorKind::StorageFull)??.path(), file)
 }
 
 /// Runs a command.

@@ -115,6 +115,8 @@ pub(super) fn decide_within(home: &Path, request: &[u8], wait: Duration) -> Resu
         }
         match Home::open_briefly(home, real_seams(home)?) {
             Ok(mut open) => {
+                open.moved_aside()
+                    .for_each(|told| Output::new(Format::Table).remark(&told));
                 open.left_open()
                     .iter()
                     .for_each(|told| Output::new(Format::Table).remark(told));

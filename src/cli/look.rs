@@ -7,6 +7,7 @@ use anyhow::Result;
 use spoolgate_gate::record::Event;
 use spoolgate_gate::{Change, portfolio};
 use spoolgate_home::read::{self, View, real_seams};
+use spoolgate_home::rulebook;
 use spoolgate_host::rule_folder::load;
 use spoolgate_rules::{Bundle, Rulebook};
 use spoolgate_trading::order::{Fill, OrderRole};
@@ -34,7 +35,9 @@ pub(super) struct FillsArgs {
 
 pub(super) fn view(home: &Path) -> Result<(View, Time)> {
     let seams = real_seams(home)?;
-    let view = read::read(home, &seams)?;
+    let mut view = read::read(home, &seams)?;
+    // No gate may have recorded yet what it would see.
+    view.state.halts.file = rulebook::halts(seams.disk.as_ref());
     let now = seams.clock.now();
     let now = view.state.clock.last.map_or(now, |last| last.max(now));
     Ok((view, now))
@@ -43,7 +46,7 @@ pub(super) fn view(home: &Path) -> Result<(View, Time)> {
 /// Remarks what still keeps entries closed, after a person removed one reason: the person may believe
 /// that they are open.
 pub(super) fn remark_closed(home: &Path, output: &Output) -> Result<()> {
-    let view = read::read(home, &real_seams(home)?)?;
+    let (view, _) = view(home)?;
     why_closed(&view.state)
         .iter()
         .for_each(|reason| output.remark(reason));

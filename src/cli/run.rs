@@ -83,6 +83,7 @@ pub(super) fn open(home: &Path, output: &Output) -> Result<Home> {
             rest.length, rest.offset
         ));
     }
+    open.moved_aside().for_each(|told| output.remark(&told));
     open.left_open().iter().for_each(|told| output.remark(told));
     // A new fault is reported later, with its line.
     let is_known = open.state().rulebook.fault.as_deref() == open.rules_fault();

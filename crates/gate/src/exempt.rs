@@ -10,9 +10,11 @@ use super::state::State;
 use super::storage::Level;
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::principals::Role;
+use spoolgate_trading::{cancel, tighten};
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::admin::SetHalt;
 use spoolgate_wire::control::ControlAttempt;
+use spoolgate_wire::orders::{CancelOrder, TightenStop};
 use spoolgate_wire::time::Time;
 use spoolgate_wire::venue::VenueReport;
 
@@ -29,10 +31,10 @@ impl Standing {
     /// The standing of a prepared request in the present state, at this level of the gate's disk.
     ///
     /// On a full disk only exits, cancels, tightens and halts pass, whoever sends them. With little
-    /// room or none, a halt of an agent that is in force already waits: what changes nothing must not
-    /// use up the room for lines. With little room, requests that are not served pass too, to be
+    /// room or none, a halt, cancel or tighten of a program that would change nothing waits: it must
+    /// not use up the room for lines. With little room, requests that are not served pass too, to be
     /// refused, as far as their sender's rate of messages goes; the rest waits, or refusals would
-    /// take the room that is left.
+    /// take the room that is left. Protected messages have no such rate.
     pub fn of(
         request: &Prepared,
         state: &State,
@@ -44,11 +46,15 @@ impl Standing {
         let Ok(authentic @ Authentic { envelope, .. }) = &request.request else {
             return standing;
         };
-        if !level.is_normal() && is_halt_in_force(authentic, state, rules) {
-            return Standing::Waits(None);
+        if !level.is_normal() && changes_nothing(authentic, state, rules) {
+            return match standing {
+                Standing::Passes => Standing::Waits(None),
+                waits => waits,
+            };
         }
-        let may_be_refused =
-            level == Level::Low && rates::has_room(state, rules, &envelope.source, now);
+        let may_be_refused = level == Level::Low
+            && request.lane(state) != Lane::Protected
+            && rates::has_room(state, rules, &envelope.source, now);
         match standing {
             Standing::Waits(_) if may_be_refused => Standing::Passes,
             other => other,
@@ -109,11 +115,25 @@ impl Standing {
     }
 }
 
-/// Whether this is a halt of an agent that is in force already.
-fn is_halt_in_force(authentic: &Authentic, state: &State, rules: &Rulebook) -> bool {
+/// Whether a halt, cancel or tighten would change nothing: it would be refused, or there is nothing
+/// left to do. Never said of a person's.
+fn changes_nothing(authentic: &Authentic, state: &State, rules: &Rulebook) -> bool {
     let source = &authentic.envelope.source;
-    let halt = authentic.body.as_ref().ok();
-    let halt = halt.and_then(|body| body.payload::<SetHalt>());
-    rules.role(source) == Some(Role::Agent)
-        && halt.is_some_and(|halt| state.is_halted(Some(halt.principal.as_ref().unwrap_or(source))))
+    let (Ok(body), false) = (&authentic.body, rules.role(source) == Some(Role::Human)) else {
+        return false;
+    };
+    let orders = &state.book.orders;
+    if let Some(halt) = body.payload::<SetHalt>() {
+        // A program halts nobody but itself.
+        let is_other = halt.principal.as_ref().is_some_and(|named| named != source);
+        is_other || state.is_halted(Some(source))
+    } else if let Some(cancel) = body.payload::<CancelOrder>() {
+        let order = orders.get(&cancel.order_id);
+        !order.is_some_and(cancel::is_open_to_programs)
+    } else if let Some(it) = body.payload::<TightenStop>() {
+        let stop = orders.get(&tighten::stop_of(it.order_id));
+        !stop.is_some_and(|stop| tighten::is_tighter(stop, it.new_stop))
+    } else {
+        false
+    }
 }

@@ -121,8 +121,8 @@ pub fn without_line(request_id: &str, now: Time) -> Answer {
         redacted: false,
         error: Some(AnswerError {
             code: Code::StorageLow,
-            message: "the disk of the gate is full: it serves exits, cancels, tightens and halts, \
-                and has no room for a line about anything else"
+            message: "the disk of the gate has no room for a line about this: it serves exits, \
+                cancels, tightens and halts, and of these only what still changes something"
                 .to_owned(),
         }),
         audit_ref: String::new(),

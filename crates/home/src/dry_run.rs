@@ -29,7 +29,6 @@ use spoolgate_gate::record::{Decision, Event, EventKind, Record, Status};
 use spoolgate_gate::sealing::is_sealed;
 use spoolgate_gate::{Change, Delivery, Lookups, Prepared, Seen, decide, prepare};
 use spoolgate_host::keyring::{CachedKeyring, SqliteKeyring};
-use spoolgate_host::rule_folder::HALT_FILE;
 use spoolgate_ledger::disk::Disk;
 use spoolgate_ledger::log::Position;
 use spoolgate_rules::Rulebook;
@@ -149,10 +148,7 @@ impl Trial {
                     gate that starts now refuses all entries until a person accepts the clock"
             ));
         }
-        let is_halted = !matches!(
-            seams.disk.stat(&Path::new("rules").join(HALT_FILE)),
-            Ok(None)
-        );
+        let is_halted = super::rulebook::halts(seams.disk.as_ref());
         let mut changes = Vec::new();
         if is_halted != state.halts.file {
             changes.push(Change::HaltFile { present: is_halted });

@@ -448,6 +448,18 @@ impl Home {
         &self.outside.left_open
     }
 
+    /// Returns in words what was in the place of the checkpoint, and is kept under another name.
+    pub fn moved_aside(&self) -> impl Iterator<Item = String> {
+        self.core.ledger.aside().iter().map(|aside| {
+            format!(
+                "`{}` could not be read or replaced and is kept as `{}`; if it is a file, see \
+                    with `audit verify --head` that the ledger contains its head",
+                log::CHECKPOINT_FILE,
+                aside.display()
+            )
+        })
+    }
+
     /// The state.
     pub fn state(&self) -> &State {
         &self.core.state

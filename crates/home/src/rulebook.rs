@@ -311,12 +311,16 @@ impl Home {
     }
 }
 
+/// Whether `rules/HALT` halts entries: whatever is there does. If it cannot be looked up, it counts
+/// as present.
+pub fn halts(disk: &dyn Disk) -> bool {
+    !matches!(disk.stat(&Path::new("rules").join(HALT_FILE)), Ok(None))
+}
+
 impl Core {
-    /// Returns the event line of the halt file if it appeared or disappeared. A file that cannot be
-    /// looked up counts as present.
+    /// Returns the event line of the halt file if it appeared or disappeared.
     pub(super) fn look_for_halt_file(&self, now: Time) -> Option<Record> {
-        let path = Path::new("rules").join(HALT_FILE);
-        let present = !matches!(self.seams.disk.stat(&path), Ok(None));
+        let present = halts(self.seams.disk.as_ref());
         if present == self.state.halts.file {
             return None;
         }

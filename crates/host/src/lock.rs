@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// The lock of a home. Held as long as this value lives; the kernel releases it when the process
@@ -46,6 +46,8 @@ pub fn try_lock(home: &Path) -> io::Result<Option<HomeLock>> {
         .create(other.is_none())
         .truncate(false)
         .write(true)
+        // A pipe in its place would make this wait for ever.
+        .custom_flags(libc::O_NONBLOCK)
         .open(home.join(LOCK_FILE))?;
     match (file.try_lock(), other) {
         (Ok(()), None) => Ok(Some(HomeLock { file })),

@@ -17,7 +17,7 @@ use super::scan::BATCH_BYTES_MAX;
 use super::seal::Seal;
 use super::segment::{self, Previous, Rest, SEGMENT_BYTES_MAX, SEGMENT_LINES_MAX, Segment};
 use super::tree::{Frontier, Hash, leaf_hash};
-use crate::disk::{self, Disk, LogFile, Mode};
+use crate::disk::{self, Disk, Kind, LogFile, Mode};
 
 /// Why a ledger operation failed.
 #[derive(Debug, thiserror::Error)]
@@ -258,6 +258,7 @@ pub struct Ledger {
     position: Position,
     poisoned: bool,
     room: Room,
+    aside: Vec<PathBuf>,
 }
 
 /// Path of the newest checkpoint below the home.
@@ -306,6 +307,7 @@ impl Ledger {
             position,
             poisoned: false,
             room: Room::default(),
+            aside: Vec::new(),
         }
     }
 
@@ -350,6 +352,7 @@ impl Ledger {
             position: rendered.after,
             poisoned: false,
             room: Room::default(),
+            aside: Vec::new(),
         };
         ledger.publish_head()?;
         Ok(ledger)
@@ -363,6 +366,12 @@ impl Ledger {
     /// The keys that the log is written with.
     pub fn signer(&self) -> &LogSigner {
         &self.signer
+    }
+
+    /// What was in the place of the checkpoint and is kept under these names: something that is not
+    /// a file, or a file that may not be read. A file may name lines that the log has lost.
+    pub fn aside(&self) -> &[PathBuf] {
+        &self.aside
     }
 
     /// Takes room for the next batches: a quarter of `reserve` bytes behind the last line, and
@@ -493,7 +502,7 @@ impl Ledger {
 
     /// Publishes the checkpoint unless it equals `published`: Ed25519 signs the same text the same
     /// way every time.
-    pub(super) fn renew_checkpoint(&self, published: &str) -> Result<(), LedgerError> {
+    pub(super) fn renew_checkpoint(&mut self, published: &str) -> Result<(), LedgerError> {
         let text = self.sign_checkpoint()?;
         if text != published {
             self.publish_checkpoint(&text)?;
@@ -508,10 +517,46 @@ impl Ledger {
         Ok(note::sign_checkpoint(&checkpoint, &self.signer.log)?)
     }
 
-    fn publish_checkpoint(&self, text: &str) -> Result<bool, LedgerError> {
+    /// Gives what is in the place of the checkpoint another name.
+    pub(super) fn move_checkpoint_aside(&mut self) -> Result<(), LedgerError> {
+        let path = Path::new(CHECKPOINT_FILE);
+        let moved = self.move_aside(path);
+        moved.map_err(|source| LedgerError::Disk {
+            path: path.to_owned(),
+            source,
+        })
+    }
+
+    fn move_aside(&mut self, path: &Path) -> io::Result<()> {
+        let mut number = 1_u32;
+        let aside = loop {
+            let aside = PathBuf::from(format!("{CHECKPOINT_FILE}.aside-{number}"));
+            match self.disk.rename_new(path, &aside) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    number = number.checked_add(1).ok_or(error)?;
+                }
+                other => break other.map(|()| aside),
+            }
+        };
+        self.aside.push(aside?);
+        Ok(())
+    }
+
+    fn publish_checkpoint(&mut self, text: &str) -> Result<bool, LedgerError> {
         let path = PathBuf::from(CHECKPOINT_FILE);
-        let (disk, bytes) = (self.disk.as_ref(), text.as_bytes());
-        match disk::replace(disk, &path, bytes, Mode::Shared, false) {
+        let disk = Arc::clone(&self.disk);
+        let publish = || disk::replace(disk.as_ref(), &path, text.as_bytes(), Mode::Shared, false);
+        let mut published = publish();
+        for place in disk::temporary(&path).iter().chain([&path]) {
+            let is_folder = |error: &io::Error| error.kind() == io::ErrorKind::IsADirectory;
+            if published.as_ref().is_err_and(is_folder)
+                && let Ok(Some(found)) = disk.stat(place)
+                && found.kind == Kind::Directory
+            {
+                published = self.move_aside(place).and_then(|()| publish());
+            }
+        }
+        match published {
             Ok(()) => Ok(true),
             Err(error) if disk::is_full(&error) => Ok(false),
             Err(source) => Err(LedgerError::Disk { path, source }),

@@ -16,7 +16,7 @@ use super::rotation::{self, LogIdentity, Timeline};
 use super::scan::{self, LineReader, NextLine, RestKind, SealedLine, SegmentEnd};
 use super::segment::{self, AUDIT_DIR, Kept, Rest, Segment};
 use super::tree::{Hash, leaf_hash};
-use crate::disk::{self, Access, Disk, LogFile};
+use crate::disk::{self, Access, Disk, Kind, LogFile};
 
 /// Why a ledger was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -316,7 +316,7 @@ pub fn open(
     anchor: Option<Position>,
     visit: &mut dyn FnMut(&SealedLine) -> io::Result<()>,
 ) -> Result<(Ledger, Found), LedgerError> {
-    let opened = open_beside(disk, known.into(), anchor, None, visit)?;
+    let mut opened = open_beside(disk, known.into(), anchor, None, visit)?;
     // The checkpoint is published without a sync, so a power cut leaves an empty or old one, and a
     // killed process leaves the previous one.
     opened.ledger.renew_checkpoint(&opened.published)?;
@@ -363,6 +363,10 @@ pub fn open_beside(
         keep(disk.as_ref(), last, file.as_ref(), rest)?;
     }
     let mut ledger = Ledger::at(disk, signer, file, position.clone());
+    let published = match published {
+        Some(published) => published,
+        None => ledger.move_checkpoint_aside().map(|()| String::new())?,
+    };
     let found = match rest {
         RestKind::Nothing => Found::Clean,
         RestKind::Torn(rest) => {
@@ -415,7 +419,7 @@ struct Looked {
     file: Box<dyn LogFile>,
     signer: LogSigner,
     missing: Vec<Remembered>,
-    published: String,
+    published: Option<String>,
 }
 
 fn look(
@@ -443,9 +447,11 @@ fn look(
         None => Position::start(first_keys(disk)?),
     };
     let mut heads = std::mem::take(&mut known.heads);
-    heads
-        .remembered
-        .extend(Remembered::of_file("the checkpoint", &published));
+    heads.remembered.extend(
+        published
+            .as_deref()
+            .and_then(|text| Remembered::of_file("the checkpoint", text)),
+    );
     let mut heads = Beside::new(heads, &start);
     let mut keys = Timeline::from(start.seq, start.keys.as_ref().clone());
     let (end, file) = scan_from(disk, start, (last, access), &mut keys, &mut |line| {
@@ -725,12 +731,21 @@ fn check_header(
     Ok(())
 }
 
-/// Reads the newest checkpoint. Empty if there is no such file.
-fn read_checkpoint(disk: &dyn Disk) -> Result<String, LedgerError> {
+/// Reads the newest checkpoint. Empty if there is no such file, and `None` if something is there
+/// that is not a file or may not be read: who can put it there can also remove the checkpoint.
+fn read_checkpoint(disk: &dyn Disk) -> Result<Option<String>, LedgerError> {
     let path = PathBuf::from(CHECKPOINT_FILE);
+    let is_link = || {
+        let found = disk.stat(&path).ok().flatten();
+        found.is_some_and(|found| found.kind == Kind::Link)
+    };
     match disk.read(&path, note::NOTE_BYTES_MAX) {
-        Ok(file) => Ok(String::from_utf8_lossy(&file.bytes).into_owned()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        Ok(file) if file.stat.kind == Kind::File => {
+            Ok(Some(String::from_utf8_lossy(&file.bytes).into_owned()))
+        }
+        Ok(_) => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Some(String::new())),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied || is_link() => Ok(None),
         Err(source) => Err(LedgerError::Disk { path, source }),
     }
 }

@@ -88,8 +88,9 @@ impl Room {
         }
         let path = Path::new(RESERVE_FILE);
         let is_new = !is_reserve(disk);
-        if is_new && disk.write(path, b"", Mode::Shared, false).is_err() {
-            return false;
+        if is_new && let Err(error) = disk.write(path, b"", Mode::Shared, false) {
+            // Only a full disk has no room; with something else in its place there is no reserve.
+            return !is_full(&error);
         }
         let taken = match disk.allocate(path, 0, bytes) {
             Err(error) if is_full(&error) => false,

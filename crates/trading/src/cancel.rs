@@ -6,6 +6,7 @@ use super::checks::{self, Kind, Subject};
 use super::order::{Order, OrderEnd, OrderRole, Why};
 use super::requests::{Context, Verdict};
 use spoolgate_rules::Rulebook;
+use spoolgate_wire::ids::Leg;
 use spoolgate_wire::orders::CancelOrder;
 use spoolgate_wire::time::Time;
 
@@ -25,6 +26,14 @@ pub fn cancel(book: &Book, rules: &Rulebook, request: &CancelOrder, ctx: &Contex
         headroom: None,
         changes,
     }
+}
+
+/// Whether a program may still cancel this order, if it is its own: `cancel_ok` fails or has nothing
+/// to do otherwise.
+pub fn is_open_to_programs(order: &Order) -> bool {
+    order.ending().is_none()
+        && order.role != OrderRole::Protective
+        && order.order_id.leg != Leg::Flatten
 }
 
 /// Removes an order from the book; for an entry also its protective stop and target, unless they

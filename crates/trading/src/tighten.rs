@@ -3,20 +3,16 @@
 use super::book::Book;
 use super::change::Change;
 use super::checks::{self, Kind, Subject};
+use super::order::{Order, OrderRole};
 use super::requests::{Context, Verdict};
 use spoolgate_rules::Rulebook;
-use spoolgate_wire::ids::Leg;
-use spoolgate_wire::orders::TightenStop;
+use spoolgate_wire::amount::Amount;
+use spoolgate_wire::ids::{Leg, OrderId};
+use spoolgate_wire::orders::{Side, TightenStop};
 
 /// Decides a tighten. The request may name the stop or the entry it was placed with.
 pub fn tighten(book: &Book, rules: &Rulebook, request: &TightenStop, ctx: &Context) -> Verdict {
-    let named = request.order_id;
-    // A target, or an exit that replaces a refused stop, is not another name of its entry's stop.
-    let stop_id = if named.leg == Leg::Order {
-        named.stop()
-    } else {
-        named
-    };
+    let stop_id = stop_of(request.order_id);
     let mut subject = Subject::of_target(book, rules, stop_id, Kind::Tighten, ctx);
     subject.new_stop = Some(request.new_stop);
     subject.prices = vec![("new_stop", request.new_stop)];
@@ -37,4 +33,25 @@ pub fn tighten(book: &Book, rules: &Rulebook, request: &TightenStop, ctx: &Conte
         headroom: None,
         changes,
     }
+}
+
+/// The order that a tighten of this id moves.
+pub fn stop_of(named: OrderId) -> OrderId {
+    // A target, or an exit that replaces a refused stop, is not another name of its entry's stop.
+    if named.leg == Leg::Order {
+        named.stop()
+    } else {
+        named
+    }
+}
+
+/// Whether this is a protective stop that the price would move towards the market. Otherwise
+/// `tighten_ok` fails or has nothing to do.
+pub fn is_tighter(stop: &Order, new: Amount) -> bool {
+    let can_move = stop.role == OrderRole::Protective && !stop.triggered && stop.ending().is_none();
+    can_move
+        && stop.trigger.is_some_and(|old| match stop.side {
+            Side::Sell => new > old,
+            Side::Buy => new < old,
+        })
 }

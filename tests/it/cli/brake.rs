@@ -154,6 +154,51 @@ fn where_the_file_is_something_else() {
     }
 }
 
+/// In memory a second name takes an inode too, so one of the files kept for answers takes the name.
+#[test]
+fn a_disk_in_memory_without_inodes_takes_a_file_that_is_not_needed() {
+    if let Some(what) = missing() {
+        eprintln!("skipped: {what}");
+        return;
+    }
+    let scratch = Scratch::new();
+    let Some(disk) = Mount::of(scratch.beside("disk"), 400 << 20, false) else {
+        return;
+    };
+    let mut mount = Command::new("mount");
+    mount.args(["-o", "remount,nr_inodes=1000"]).arg(&disk.0);
+    assert!(mount.status().unwrap().success());
+    let home = disk.0.join("home");
+    copy(&scratch.home(), &home);
+    Running::watching(&home).stop();
+    assert!(home.join("spool/out/.reserve/000").exists());
+    let taken = (0..2000).find(|n| fs::write(home.join(format!("spool/in/.{n}")), "").is_err());
+    assert!(taken.is_some(), "there are fewer inodes");
+    assert!(fs::hard_link(home.join("state/lock"), home.join("rules/HALT")).is_err());
+    let done = spoolgate(&home, &SET);
+    assert_eq!(done.status.code(), Some(0), "{}", show(&done));
+    assert!(home.join("rules/HALT").exists(), "{}", show(&done));
+    assert!(succeed(&home, &["status"]).contains("rules/HALT exists"));
+}
+
+/// Nobody ever writes to these, so whoever opens one waits for ever.
+#[test]
+fn where_a_file_of_the_state_is_a_pipe() {
+    for file in ["state/state.db", "state/lock", "state/keyring.db"] {
+        let scratch = Scratch::new();
+        let home = scratch.home();
+        fs::remove_file(home.join(file)).unwrap();
+        let mut pipe = Command::new("mkfifo");
+        assert!(pipe.arg(home.join(file)).status().unwrap().success());
+        let mut halt = Command::new("timeout");
+        halt.args(["-s", "KILL", "60", PROGRAM, "--home"])
+            .arg(&home);
+        let done = halt.args(SET).output().unwrap();
+        assert_eq!(done.status.code(), Some(0), "{file}: {}", show(&done));
+        is_halted(&home);
+    }
+}
+
 /// A refusal does not halt either, so the file does; but a slip is told.
 #[test]
 fn a_request_that_is_refused() {

@@ -16,6 +16,92 @@ fn a_lost_checkpoint_is_named_and_renewed_by_the_next_start() {
     );
 }
 
+/// Runs a shell script in a home.
+#[track_caller]
+fn sh(home: &Path, script: &str) {
+    let mut sh = std::process::Command::new("sh");
+    let done = sh.args(["-ec", script]).current_dir(home).status().unwrap();
+    assert!(done.success(), "{script}");
+}
+
+/// A cache that cannot be read or written ends no start: it is kept under another name.
+#[test]
+fn what_is_in_the_place_of_a_cache_is_moved_aside() {
+    for (script, told) in [
+        (
+            "rm audit/checkpoint; mkdir -p audit/checkpoint/full",
+            "`audit/checkpoint.aside-1`",
+        ),
+        (
+            "ln -sf nowhere audit/checkpoint",
+            "`audit/checkpoint.aside-1`",
+        ),
+        (
+            "rm -f audit/.checkpoint.tmp; mkdir -p audit/.checkpoint.tmp/full",
+            "",
+        ),
+        ("rm -f audit/.reserve; mkdir -p audit/.reserve/full", ""),
+        ("rm -rf state/watcher.json; mkdir state/watcher.json", ""),
+    ] {
+        let scratch = Scratch::new();
+        let home = scratch.home();
+        succeed(&home, &["run", "--until-idle"]);
+        sh(&home, script);
+        let said = show(&spoolgate(&home, &["run", "--until-idle"]));
+        assert!(said.contains(told), "{script}: {said}");
+        assert!(
+            !said.contains("disk of the gate is full"),
+            "{script}: {said}"
+        );
+        succeed(&home, &["account", "deposit", "5", "--reason", "more"]);
+        // The newest head is published again.
+        let head = fs::read_to_string(home.join("audit/checkpoint")).unwrap();
+        let size: u64 = head.lines().nth(1).unwrap().parse().unwrap();
+        assert!(size > 5, "{script}: {head}");
+        let done = spoolgate(&home, &["run", "--until-idle"]);
+        assert!(done.status.success(), "{script}: {}", show(&done));
+        assert!(!err(&done).contains("aside"), "{}", show(&done));
+        succeed(&home, &["audit", "verify"]);
+    }
+}
+
+/// The checkpoint of another user, which the gate cannot read, is kept: it may name lines that the
+/// log has lost.
+#[test]
+fn a_checkpoint_of_another_user_is_kept_and_told() {
+    if let Some(what) = crate::kit::users::missing() {
+        eprintln!("skipped: {what}");
+        return;
+    }
+    let scratch = Scratch::new();
+    succeed(&scratch.home(), &["run", "--until-idle"]);
+    let place = crate::kit::folder();
+    sh(place.path(), "chmod 0755 .");
+    let home = place.path().join("home");
+    crate::kit::users::settle(&scratch.home(), &home);
+    sh(
+        &home,
+        "chown 0:0 audit/checkpoint; chmod 0640 audit/checkpoint",
+    );
+    let before = fs::read(home.join("audit/checkpoint")).unwrap();
+    for told in [true, false] {
+        let done = spoolgate(&home, &["run", "--until-idle"]);
+        assert!(done.status.success(), "{}", show(&done));
+        let is_told = err(&done).contains("`audit/checkpoint.aside-1`");
+        assert_eq!(is_told, told, "{}", show(&done));
+    }
+    let kept = fs::read(home.join("audit/checkpoint.aside-1")).unwrap();
+    assert_eq!(kept, before);
+    // The next one gets a name of its own.
+    sh(
+        &home,
+        "chown 0:0 audit/checkpoint; chmod 0640 audit/checkpoint",
+    );
+    let done = spoolgate(&home, &["run", "--until-idle"]);
+    assert!(done.status.success(), "{}", show(&done));
+    assert!(err(&done).contains("aside-2"), "{}", show(&done));
+}
+
 #[test]
 fn init_reports_that_its_folder_is_not_empty() {
     let scratch = Scratch::new();

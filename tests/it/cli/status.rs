@@ -60,6 +60,28 @@ fn it_says_what_keeps_entries_closed() {
     assert!(succeed(&scratch.home(), &["status"]).contains("a drill"));
 }
 
+/// The file halts the next gate too, so it counts before a gate has recorded it.
+#[test]
+fn it_looks_for_the_halt_file_itself() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let file = home.join("rules/HALT");
+    fs::write(&file, "").unwrap();
+    let told = status(&scratch);
+    assert_eq!(told["halts"]["file"], true, "{told}");
+    assert!(told["closed"][0].as_str().unwrap().contains("rules/HALT"));
+    for command in ["status", "portfolio"] {
+        assert!(succeed(&home, &[command]).contains("rules/HALT exists"));
+    }
+    fs::remove_file(&file).unwrap();
+    std::os::unix::fs::symlink("nowhere", &file).unwrap();
+    assert_eq!(status(&scratch)["halts"]["file"], true);
+    // A gate recorded it; without the file the next one opens entries.
+    succeed(&home, &["run", "--until-idle"]);
+    fs::remove_file(&file).unwrap();
+    assert_eq!(status(&scratch)["closed"], serde_json::json!([]));
+}
+
 #[test]
 fn what_the_gate_cannot_use_is_counted_by_spool() {
     if !geteuid().is_root() {

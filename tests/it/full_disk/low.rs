@@ -203,6 +203,67 @@ fn a_halt_that_is_in_force_takes_no_room_from_others() {
     }
 }
 
+/// With little room or none, an agent gets a line for what changes something, and for nothing else,
+/// however often it asks.
+#[test]
+fn what_changes_nothing_takes_no_room_from_others() {
+    for free in [FLOOR / 2, 0] {
+        let (desk, mut home, resting, stop) = desk();
+        let before = decisions(&desk);
+        let tighten = |price: &str| json!({"order_id": stop, "new_stop": price}).to_string();
+        let asks = [
+            (
+                "halt-other",
+                "halt.set",
+                json!({"principal": "research-bot", "reason": "drill"}).to_string(),
+            ),
+            (
+                "halt-nobody",
+                "halt.set",
+                json!({"principal": "nobody", "reason": "drill"}).to_string(),
+            ),
+            ("tighten", "order.tighten_stop", tighten("6650")),
+            ("loosen", "order.tighten_stop", tighten("6000")),
+            (
+                "cancel-stop",
+                "order.cancel",
+                json!({"order_id": stop}).to_string(),
+            ),
+            (
+                "cancel",
+                "order.cancel",
+                json!({"order_id": resting}).to_string(),
+            ),
+        ];
+        for n in 0..5 {
+            for (id, action, payload) in &asks {
+                desk.ask("trend-bot", &format!("{id}-{n}"), action, payload);
+            }
+            // What belongs to somebody else.
+            let (_, action, cancel) = &asks[5];
+            desk.ask("research-bot", &format!("other-{n}"), action, cancel);
+        }
+        desk.place.disk.leave(Some(free));
+        home.write_news().unwrap();
+        let outcomes = drain(&mut home).unwrap();
+        let told: Vec<_> = outcomes
+            .iter()
+            .map(|it| (it.answer.request_id.as_str(), code(it)))
+            .collect();
+        assert_eq!(
+            told,
+            [("cancel-0", None), ("tighten-0", None)],
+            "{free} free: the first of each that changes something"
+        );
+        assert_eq!(decisions(&desk), before + 2, "{free} free");
+        // Nothing was lost: with room again, each gets its answer.
+        desk.place.disk.leave(None);
+        desk.place.pass_s(120);
+        home.write_news().unwrap();
+        assert_eq!(drain(&mut home).unwrap().len(), 33, "{free} free");
+    }
+}
+
 #[test]
 fn refusals_with_little_room_are_bounded() {
     let desk = Desk::with_limits(&format!("{LIMITS}\nmax_messages_per_minute: 4"));

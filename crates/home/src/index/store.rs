@@ -170,6 +170,17 @@ pub(super) fn from_sql(n: i64) -> Result<u64, StoreError> {
     u64::try_from(n).map_err(|_| StoreError::Damaged(format!("{n} is not a count")))
 }
 
+/// Refuses what is not a file: SQLite would wait for ever at a pipe.
+fn demand_file(path: &Path) -> Result<(), StoreError> {
+    match std::fs::metadata(path) {
+        Ok(found) if !found.is_file() => {
+            let what = format!("`{STATE_FILE}` is not a file; move it away");
+            Err(StoreError::Damaged(what))
+        }
+        _ => Ok(()),
+    }
+}
+
 impl Store {
     /// Opens the index of a home; empty if it is missing, of another version or not a database. The
     /// caller must hold the lock of the home.
@@ -215,6 +226,7 @@ impl Store {
 
     fn open_or_replace(home: &Path) -> Result<Store, StoreError> {
         let path = home.join(STATE_FILE);
+        demand_file(&path)?;
         let open = || {
             Connection::open(&path)
                 .map_err(StoreError::from)
@@ -258,7 +270,9 @@ impl Store {
     pub fn open_read_only(home: &Path) -> Result<Store, StoreError> {
         let flags =
             rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let database = Connection::open_with_flags(home.join(STATE_FILE), flags)?;
+        let path = home.join(STATE_FILE);
+        demand_file(&path)?;
+        let database = Connection::open_with_flags(path, flags)?;
         database.busy_timeout(BUSY_TIMEOUT)?;
         Store::of_this_version(database)
     }
@@ -274,6 +288,7 @@ impl Store {
             home.join(STATE_FILE),
             home.join(format!("{STATE_FILE}-wal")),
         );
+        demand_file(&path)?;
         let has_rows_beside = std::fs::metadata(beside).is_ok_and(|file| file.len() > 0);
         let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY
             | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX
