@@ -9,6 +9,7 @@ use ed25519_dalek::SigningKey;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 use spoolgate_gate::prepare::{Delivery, Keyring, Origin};
+use spoolgate_gate::pulls;
 use spoolgate_gate::record::{Decision, Record, Ruling};
 use spoolgate_gate::{Decided, Lookups, Prepared, State, decide, prepare};
 use spoolgate_home::Home;
@@ -301,7 +302,8 @@ fn deciding(
                 "{what}, {open} open: {why:?}"
             );
             checks = decision.checks.len();
-            let goal = (fate == Fate::Accepted && open == FEW).then_some(Goal::AtMost(5000.0));
+            let most = if open == FEW { 5000.0 } else { 15_000.0 };
+            let goal = (fate == Fate::Accepted).then_some(Goal::AtMost(most));
             steps.add(
                 format!("decide, {checks} checks, {open} entries open: {what}"),
                 &mut || drop(black_box(stage.decided(state, black_box(&request)))),
@@ -309,6 +311,17 @@ fn deciding(
             );
         }
     }
+    let [_, (many, open)] = states;
+    let margin = *stage.rules.safety.pull_margin;
+    let due = || pulls::due(many, stage.rules, margin, stage.now).len();
+    ensure!(due() == 0, "every entry is still allowed");
+    steps.add(
+        format!("ask {open} entries again, as after every event"),
+        &mut || {
+            black_box(due());
+        },
+        Some(Goal::AtMost(10_000.0)),
+    );
     Ok(checks)
 }
 

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use super::book::Book;
 use super::cancel;
 use super::change::Change;
-use super::checks::{self, Standing, Subject};
+use super::checks::{self, Seen, Standing, Subject, ThesisUse};
 use super::order::{Order, Why};
 use super::reach::entries;
 use super::requests::{Context, Messages};
@@ -99,16 +99,21 @@ pub fn pulls<'a>(
     now: Time,
     margin: Amount,
 ) -> Vec<Pull<'a>> {
-    let working = || entries(book).filter(|order| order.ending().is_none());
-    if working().next().is_none() {
+    let (working, ending): (Vec<&Order>, Vec<&Order>) =
+        entries(book).partition(|order| order.ending().is_none());
+    if working.is_empty() {
         return Vec::new();
     }
     let mut guard = Guard::new(book, rules, now, margin);
+    for order in ending {
+        guard.sums.leave_out(order.order_id, true);
+    }
     let doors = Doors::new(book, rules, imposed, now);
-    let mut legs: Vec<Leg> = Vec::new();
-    for order in working() {
+    let (mut legs, mut firsts): (Vec<Leg>, Vec<&Order>) = (Vec::new(), Vec::new());
+    for order in &working {
         let nth = legs.iter().position(|leg| leg.is_of(order));
         let nth = nth.unwrap_or_else(|| {
+            firsts.push(order);
             legs.push(doors.leg(order));
             legs.len().saturating_sub(1)
         });
@@ -119,7 +124,7 @@ pub fn pulls<'a>(
             None => guard.factors.extend([leg.imposed.limit_factor]),
         }
     }
-    guard.pull_blind(working());
+    guard.pull_blind(&working);
     let factors = guard.factors.clone();
     for factor in factors {
         let is_of = |order: &Order| {
@@ -127,7 +132,7 @@ pub fn pulls<'a>(
             leg.is_some_and(|leg| leg.imposed.limit_factor == factor)
         };
         for check in checks::sums() {
-            for measure in guard.measures(check) {
+            for measure in guard.measures(check, &firsts) {
                 guard.pull_while_above(&measure, factor, &is_of);
             }
         }
@@ -161,18 +166,23 @@ struct Leg<'a> {
     order: &'a Order,
     imposed: Imposed,
     closed: Option<CheckRow>,
+    /// The prices of its symbol.
+    seen: Option<Seen>,
 }
 
 impl Leg<'_> {
     fn is_of(&self, order: &Order) -> bool {
         let own = self.order;
-        let bridge = |order: &'_ Order| order.at_venue.as_ref().map(|at| at.bridge.clone());
+        let bridge = |of: &Order, other: &Order| {
+            let both = (of.at_venue.as_ref(), other.at_venue.as_ref());
+            both.0.map(|at| &at.bridge) == both.1.map(|at| &at.bridge)
+        };
         own.side == order.side
             && own.strategy == order.strategy
             && own.symbol == order.symbol
             && own.source == order.source
             && own.key_id == order.key_id
-            && bridge(own) == bridge(order)
+            && bridge(own, order)
     }
 }
 
@@ -192,14 +202,27 @@ impl<'a> Doors<'a> {
     fn leg(&self, order: &'a Order) -> Leg<'a> {
         let imposed = self.imposed.on(order);
         let closed = self.ask(order, &imposed, &[Standing::Account, Standing::Leg]);
+        let instrument = self.rules.instruments.get(&order.symbol);
         Leg {
             order,
             imposed,
             closed,
+            seen: instrument.and_then(|found| Seen::of(self.book, found)),
         }
     }
 
     fn thesis(&self, order: &Order, leg: &Leg) -> Option<CheckRow> {
+        let used = order.thesis_slug.as_ref().map(|slug| ThesisUse {
+            slug,
+            strategy: &order.strategy,
+            symbol: &order.symbol,
+            side: order.side,
+        });
+        // Almost always it still carries the entry, and nobody needs the row.
+        let fault = |used: ThesisUse| used.fault(self.book, self.rules, self.now, leg.seen);
+        if used.is_some_and(|used| fault(used).is_none()) {
+            return None;
+        }
         self.ask(order, &leg.imposed, &[Standing::Thesis])
     }
 
@@ -287,12 +310,8 @@ struct Guard<'a> {
 
 impl<'a> Guard<'a> {
     fn new(book: &'a Book, rules: &'a Rulebook, now: Time, margin: Amount) -> Guard<'a> {
-        let mut sums = Sums::new(book, rules, now);
-        for order in entries(book).filter(|order| order.ending().is_some()) {
-            sums.leave_out(order.order_id, true);
-        }
         Guard {
-            sums,
+            sums: Sums::new(book, rules, now),
             margin,
             factors: BTreeSet::new(),
             pulls: Vec::new(),
@@ -305,8 +324,10 @@ impl<'a> Guard<'a> {
     }
 
     /// Pulls what may fill at a venue while a price that a sum needs has been missing for too long.
-    fn pull_blind(&mut self, working: impl Iterator<Item = &'a Order>) {
+    fn pull_blind(&mut self, working: &[&'a Order]) {
         let at_venue: Vec<&Order> = working
+            .iter()
+            .copied()
             .filter(|order| order.at_venue.is_some())
             .filter(|order| self.sums.counts(order.order_id))
             .collect();
@@ -338,10 +359,10 @@ impl<'a> Guard<'a> {
         seen.is_none_or(|seen| now.since_ms(seen.time).saturating_abs() > most_ms)
     }
 
-    /// Returns the sums that a check bounds.
-    fn measures(&self, check: &str) -> Vec<Measure<'a>> {
+    /// Returns the sums that a check bounds, where there are entries like these.
+    fn measures(&self, check: &str, firsts: &[&'a Order]) -> Vec<Measure<'a>> {
         let mut all: Vec<Measure<'a>> = Vec::new();
-        let orders = || self.sums.counted().map(|entry| entry.order);
+        let orders = || firsts.iter().copied();
         match check {
             "max_single_trade_risk" => {
                 let mut legs: Vec<_> = orders()

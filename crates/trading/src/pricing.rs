@@ -75,10 +75,9 @@ pub fn worst_entry(terms: &Terms, market: &TwoSided, slip: Amount) -> Option<Amo
         (OrderType::Market, _) => slipped(near),
         (OrderType::Limit, own) => {
             let limit = own?;
-            let worst = slipped(near)?;
             Some(match terms.side {
-                Side::Buy if limit >= near => limit.min(worst),
-                Side::Sell if limit <= near => limit.max(worst),
+                Side::Buy if limit >= near => limit.min(slipped(near)?),
+                Side::Sell if limit <= near => limit.max(slipped(near)?),
                 _ => limit,
             })
         }

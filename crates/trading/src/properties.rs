@@ -496,8 +496,7 @@ fn check_reductions(mut book: Book, steps: &[venue::Step]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None,
-        ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_book_stays_whole(ops in prop::collection::vec(op(), 1..60)) {

@@ -35,6 +35,20 @@ pub fn entries(book: &Book) -> impl Iterator<Item = &Order> {
     orders.filter(|order| order.role == OrderRole::Entry)
 }
 
+/// Returns the working entries of a book, each with its own protective stop. The orders of a line lie
+/// side by side, the stop behind its entry, so it is found without a search.
+pub fn entries_and_stops(book: &Book) -> impl Iterator<Item = (&Order, Option<&Order>)> {
+    let mut orders = book.orders.values().peekable();
+    std::iter::from_fn(move || {
+        let entry = orders
+            .by_ref()
+            .find(|order| order.role == OrderRole::Entry)?;
+        let stop_id = entry.order_id.stop();
+        let stop = orders.peek().filter(|order| order.order_id == stop_id);
+        Some((entry, stop.copied()))
+    })
+}
+
 impl Reach {
     /// What a symbol without positions and entries may come to hold.
     pub(super) const NOTHING: Reach = Reach {

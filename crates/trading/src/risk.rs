@@ -56,19 +56,16 @@ pub fn of_position(
         .checked_mul(*instrument.multiplier)
 }
 
-/// Computes the risk of the open part of an entry, from `entry`, its worst price, down to its stop;
-/// without a stop its whole notional.
+/// Computes the risk of the open part of an entry, from `entry`, its worst price, down to its own
+/// stop; without a working stop its whole notional.
 pub fn of_pending(
-    book: &Book,
     order: &Order,
+    stop: Option<&Order>,
     entry: Amount,
     instrument: &Instrument,
     safety: &Safety,
 ) -> Option<Amount> {
-    let stop = book
-        .orders
-        .get(&order.order_id.stop())
-        .filter(|stop| stop.ending().is_none());
+    let stop = stop.filter(|stop| stop.ending().is_none());
     match stop.and_then(|stop| stop.trigger) {
         Some(stop) => of_entry(entry, stop, order.open(), instrument, safety),
         None => entry

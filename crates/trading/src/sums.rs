@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use super::book::Book;
 use super::order::Order;
 use super::pricing::{self, Terms};
-use super::reach::{Reach, entries};
+use super::reach::{Reach, entries_and_stops};
 use super::risk;
 use super::valuation::{TwoSided, capital_base, is_fresh};
 use spoolgate_rules::Rulebook;
@@ -284,7 +284,7 @@ impl<'a> Sums<'a> {
     fn all_entries(&self) -> Vec<Entry<'a>> {
         let mut seen: Option<(&Symbol, Known)> = None;
         let mut all = Vec::new();
-        for order in entries(self.book) {
+        for (order, stop) in entries_and_stops(self.book) {
             let known = match &seen {
                 Some((symbol, known)) if **symbol == order.symbol => known,
                 _ => {
@@ -293,12 +293,12 @@ impl<'a> Sums<'a> {
                     &seen.insert((&order.symbol, known)).1
                 }
             };
-            all.push(self.entry(order, known));
+            all.push(self.entry(order, stop, known));
         }
         all
     }
 
-    fn entry(&self, order: &'a Order, known: &Known<'a>) -> Entry<'a> {
+    fn entry(&self, order: &'a Order, stop: Option<&Order>, known: &Known<'a>) -> Entry<'a> {
         let (instrument, market) = match known {
             Ok((instrument, market)) => (*instrument, market),
             Err(unknown) => {
@@ -312,8 +312,7 @@ impl<'a> Sums<'a> {
         let safety = &self.rules.safety;
         let terms = Terms::of_open(order);
         let entry = pricing::worst_entry(&terms, market, *safety.entry_slippage);
-        let risk =
-            entry.and_then(|entry| risk::of_pending(self.book, order, entry, instrument, safety));
+        let risk = entry.and_then(|entry| risk::of_pending(order, stop, entry, instrument, safety));
         let price = pricing::cost_price(&terms, market, entry);
         let cost = price.and_then(|price| cost(price, order.open(), instrument));
         Entry {

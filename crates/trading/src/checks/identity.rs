@@ -3,11 +3,16 @@
 use super::{
     CONTROL, CheckRow, INSTRUMENTS, Kind, OrderFacts, PRINCIPALS, SAFETY, Subject, strategy_file,
 };
+use crate::book::Book;
 use crate::order::OrderRole;
+use spoolgate_rules::Rulebook;
 use spoolgate_rules::instruments::Instrument;
 use spoolgate_rules::strategies::{Direction, StrategyStatus};
 use spoolgate_rules::theses::Thesis;
 use spoolgate_wire::amount::Amount;
+use spoolgate_wire::ids::{StrategyName, Symbol, ThesisSlug};
+use spoolgate_wire::orders::Side;
+use spoolgate_wire::time::Time;
 
 /// No entry with the same strategy, symbol, side, type, size and price was accepted within
 /// `duplicate_window_s`; the end of the window counts.
@@ -150,48 +155,112 @@ pub(super) fn strategy_active(subject: &Subject) -> CheckRow {
 /// The thesis exists, matches this order, has not expired, was never refuted by the market, is not
 /// refuted by the last trade or the middle price, and no other open entry or position uses it.
 pub(super) fn thesis_valid(subject: &Subject, facts: &OrderFacts) -> CheckRow {
-    let slug = &facts.order.thesis_slug;
+    let (book, order) = (subject.book, facts.order);
+    let slug = &order.thesis_slug;
     let source = ["theses/", slug.as_str(), ".md"].concat();
-    let Some(thesis) = subject.rules.theses.get(slug) else {
-        return CheckRow::yes_no(Some(format!("thesis `{slug}` does not exist")), source);
+    let used = ThesisUse {
+        slug,
+        strategy: &order.strategy,
+        symbol: &order.symbol,
+        side: order.side,
     };
-    let direction = Direction::of_entry(facts.order.side);
-    let order = facts.order;
-    let fault = if thesis.strategy != order.strategy {
-        Some(format!(
-            "thesis `{slug}` is for strategy `{}`",
-            thesis.strategy
-        ))
-    } else if thesis.symbol != order.symbol {
-        Some(format!("thesis `{slug}` is about `{}`", thesis.symbol))
-    } else if thesis.direction != direction {
-        Some(format!("thesis `{slug}` is {}", thesis.direction.as_str()))
-    } else if subject.ctx.now >= thesis.expires {
-        Some(format!("thesis `{slug}` expired at {}", thesis.expires))
-    } else if let Some(refuted) = subject.book.refuted.get(slug) {
-        let (at, price) = (refuted.at, refuted.price.normalized());
-        Some(format!(
-            "thesis `{slug}` was refuted at {at}: the market reached {price}; write another one"
-        ))
-    } else if subject.is_again {
-        None
-    } else {
-        used_by(subject, facts)
-    };
-    if fault.is_some() {
-        return CheckRow::yes_no(fault, source);
+    let seen = subject.instrument.and_then(|found| Seen::of(book, found));
+    let fault = used.fault(book, subject.rules, subject.ctx.now, seen);
+    let fault = fault.or_else(|| used_by(subject, facts).filter(|_| !subject.is_again));
+    if fault.is_none() && seen.is_none() {
+        let reason = "no price is known to compare the thesis with";
+        return CheckRow::unknown("bool", source, reason);
     }
-    match is_refuted(subject, thesis) {
-        None => CheckRow::unknown(
-            "bool",
-            source,
-            "no price is known to compare the thesis with",
-        ),
-        Some(refuted) => {
-            let fault = refuted
-                .then(|| format!("thesis `{slug}` is refuted: the market crossed its level"));
-            CheckRow::yes_no(fault, source)
+    CheckRow::yes_no(fault, source)
+}
+
+/// An entry's use of a thesis.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ThesisUse<'a> {
+    /// The thesis.
+    pub slug: &'a ThesisSlug,
+    /// The strategy of the entry.
+    pub strategy: &'a StrategyName,
+    /// Its symbol.
+    pub symbol: &'a Symbol,
+    /// Its side.
+    pub side: Side,
+}
+
+impl ThesisUse<'_> {
+    /// Returns why the thesis does not carry such an entry, whatever else uses it. `None` if it does,
+    /// as far as prices are known.
+    pub(crate) fn fault(
+        self,
+        book: &Book,
+        rules: &Rulebook,
+        now: Time,
+        seen: Option<Seen>,
+    ) -> Option<String> {
+        let slug = self.slug;
+        let Some(thesis) = rules.theses.get(slug) else {
+            return Some(format!("thesis `{slug}` does not exist"));
+        };
+        if thesis.strategy != *self.strategy {
+            let strategy = &thesis.strategy;
+            return Some(format!("thesis `{slug}` is for strategy `{strategy}`"));
         }
+        if thesis.symbol != *self.symbol {
+            return Some(format!("thesis `{slug}` is about `{}`", thesis.symbol));
+        }
+        if thesis.direction != Direction::of_entry(self.side) {
+            return Some(format!("thesis `{slug}` is {}", thesis.direction.as_str()));
+        }
+        if now >= thesis.expires {
+            return Some(format!("thesis `{slug}` expired at {}", thesis.expires));
+        }
+        if let Some(refuted) = book.refuted.get(slug) {
+            let (at, price) = (refuted.at, refuted.price.normalized());
+            return Some(format!(
+                "thesis `{slug}` was refuted at {at}: the market reached {price}; write another one"
+            ));
+        }
+        seen.is_some_and(|seen| seen.refutes(thesis))
+            .then(|| format!("thesis `{slug}` is refuted: the market crossed its level"))
+    }
+}
+
+/// The prices that a thesis is compared with, doubled: the middle price becomes bid + ask, without a
+/// division.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    last: Option<Amount>,
+    middle: Option<Amount>,
+}
+
+impl Seen {
+    /// Returns the prices of an instrument. `None` if none is known, or one is not exact.
+    pub(crate) fn of(book: &Book, instrument: &Instrument) -> Option<Seen> {
+        let market = book.markets.get(&instrument.symbol);
+        let last = match market.and_then(|market| market.last.as_ref()) {
+            Some(last) => Some(last.price.checked_add(last.price)?),
+            None => None,
+        };
+        let middle = match book.two_sided(instrument) {
+            Some(market) => Some(market.bid.checked_add(market.ask)?),
+            None => None,
+        };
+        last.or(middle)?;
+        Some(Seen { last, middle })
+    }
+
+    /// Whether a price has reached a level that refutes the thesis. A level that cannot be doubled
+    /// counts as reached.
+    fn refutes(self, thesis: &Thesis) -> bool {
+        let reaches = |level: Amount, is_beyond: fn(Amount, Amount) -> bool| {
+            let twice = level.checked_add(level);
+            let mut prices = [self.last, self.middle].into_iter().flatten();
+            twice.is_none_or(|level| prices.any(|price| is_beyond(price, level)))
+        };
+        let below = thesis.invalid_below.map(|level| level.get());
+        let above = thesis.invalid_above.map(|level| level.get());
+        below.is_some_and(|below| reaches(below, |price, level| price <= level))
+            || above.is_some_and(|above| reaches(above, |price, level| price >= level))
     }
 }
 
@@ -216,36 +285,4 @@ fn used_by(subject: &Subject, facts: &OrderFacts) -> Option<String> {
         "thesis `{slug}` already carries the open position in `{}`",
         position.symbol
     ))
-}
-
-/// Whether a known price has reached a level that refutes the thesis. `None` if no price is known.
-fn is_refuted(subject: &Subject, thesis: &Thesis) -> Option<bool> {
-    let market = subject.book.two_sided(subject.instrument?);
-    let last = subject
-        .book
-        .markets
-        .get(&thesis.symbol)
-        .and_then(|market| market.last.as_ref());
-    // Compare doubled values: the middle price becomes bid + ask, without a division.
-    let mut doubled: Vec<Amount> = Vec::new();
-    if let Some(last) = last {
-        doubled.push(last.price.checked_add(last.price)?);
-    }
-    if let Some(market) = market {
-        doubled.push(market.bid.checked_add(market.ask)?);
-    }
-    if doubled.is_empty() {
-        return None;
-    }
-    let twice = |level: Option<Amount>| match level {
-        Some(level) => level.checked_add(level).map(Some),
-        None => Some(None),
-    };
-    let (below, above) = (
-        twice(thesis.invalid_below.map(|bound| bound.get()))?,
-        twice(thesis.invalid_above.map(|bound| bound.get()))?,
-    );
-    Some(doubled.iter().any(|price| {
-        below.is_some_and(|below| *price <= below) || above.is_some_and(|above| *price >= above)
-    }))
 }

@@ -20,6 +20,7 @@ pub use activity::open_orders;
 pub(super) use activity::{open_pairs, recent_entries};
 pub(super) use crossing::crossed_entries;
 pub(crate) use halts::{left_to_lose, week_left};
+pub(crate) use identity::{Seen, ThesisUse};
 pub use subject::{Kind, OrderFacts, Subject};
 
 use spoolgate_wire::checks::CheckRow;
