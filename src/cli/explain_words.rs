@@ -9,7 +9,7 @@ use spoolgate_gate::{Change, Record, services};
 use spoolgate_ledger::rotation::Rotation;
 use spoolgate_outgoing as actions;
 use spoolgate_trading as trading;
-use spoolgate_trading::order::{OrderEnd, OrderRole, Verb, Why};
+use spoolgate_trading::order::{Merged, Order, OrderEnd, OrderRole, Verb, Why};
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::checks::CheckRow;
@@ -325,28 +325,37 @@ fn of_approvals(step: &approvals::Change) -> String {
     }
 }
 
+/// Says that an order was placed.
+fn placed(order: &Order) -> String {
+    let role = match order.role {
+        OrderRole::Entry => "entry",
+        OrderRole::Exit => "exit",
+        OrderRole::Protective => "protective stop",
+        OrderRole::Target => "target",
+    };
+    let at = order
+        .price
+        .or(order.trigger)
+        .map(|at| format!(" at {}", shown(at)))
+        .unwrap_or_default();
+    let size = match order.size.is_zero() {
+        true => String::new(),
+        false => format!(" {}", shown(order.size)),
+    };
+    let side = order.side.as_str();
+    format!(
+        "placed the {role} {}: {side}{size} {}{at}",
+        order.order_id, order.symbol
+    )
+}
+
 fn of_book(change: &trading::Change) -> String {
     match change {
-        trading::Change::OrderPlaced(order) => {
-            let role = match order.role {
-                OrderRole::Entry => "entry",
-                OrderRole::Exit => "exit",
-                OrderRole::Protective => "protective stop",
-                OrderRole::Target => "target",
-            };
-            let at = order
-                .price
-                .or(order.trigger)
-                .map(|at| format!(" at {}", shown(at)))
-                .unwrap_or_default();
-            let size = match order.size.is_zero() {
-                true => String::new(),
-                false => format!(" {}", shown(order.size)),
-            };
-            let side = order.side.as_str();
+        trading::Change::OrderPlaced(order) => placed(order),
+        trading::Change::ExitMerged(Merged { order_id, size, .. }) => {
             format!(
-                "placed the {role} {}: {side}{size} {}{at}",
-                order.order_id, order.symbol
+                "added it to the waiting market exit {order_id}, now {}",
+                shown(*size)
             )
         }
         trading::Change::StopMoved { order_id, trigger } => {

@@ -1,6 +1,7 @@
 //! An open home.
 
 mod dead_man;
+mod exits;
 mod hands;
 mod hints;
 mod looking;

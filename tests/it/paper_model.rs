@@ -69,6 +69,8 @@ fn random_markets_give_what_the_model_gives() {
         for (what, count) in [
             ("exits refused", world.model.refused),
             ("flattened", world.model.flattened),
+            ("exits merged", world.model.merged),
+            ("exits that gave way", world.model.gave_way),
             ("expired", world.model.expired),
             ("rows held", world.model.doubts[0]),
             ("rows believed later", world.model.doubts[1]),
@@ -100,6 +102,8 @@ fn random_markets_give_what_the_model_gives() {
         "tighten",
         "exits refused",
         "flattened",
+        "exits merged",
+        "exits that gave way",
         "expired",
         "gap",
         "rows held",
@@ -406,8 +410,14 @@ fn exits_pass(world: &mut World, context: &str, seen: &mut BTreeMap<String, u64>
             .find(|listed| listed.symbol == position.symbol.as_str())
             .unwrap();
         let side = position.closing_side();
-        let left =
-            class::capacity(&world.book, &position.strategy, &position.symbol, side).unwrap();
+        let left = class::capacity(
+            &world.book,
+            &position.strategy,
+            &position.symbol,
+            side,
+            spoolgate_wire::orders::OrderType::Market,
+        )
+        .unwrap();
         if !left.is_positive() {
             continue;
         }
@@ -432,7 +442,10 @@ fn exits_pass(world: &mut World, context: &str, seen: &mut BTreeMap<String, u64>
                 verdict.checks
             );
             let (last, before) = verdict.changes.split_last().unwrap();
-            assert!(matches!(last, Change::OrderPlaced(_)), "{context}");
+            assert!(
+                matches!(last, Change::OrderPlaced(_) | Change::ExitMerged(_)),
+                "{context}"
+            );
             assert!(
                 before
                     .iter()

@@ -256,7 +256,7 @@ fn decide_authentic(
                     // It counts, or refusals would take what room there is.
                     decision.data = gateway::retry_after(storage::RETRY_MS);
                 } else {
-                    decision.data = rates::retry_after(turn, &authentic.envelope.source);
+                    decision.data = rates::retry_after(turn, authentic, lane);
                     // The request may be sent again, so it does not count as a message.
                     decision.rate = None;
                 }

@@ -189,13 +189,20 @@ impl Turn<'_> {
         about: Option<OrderId>,
     ) -> Outcome {
         let mut verdict = self.in_context(authentic, may_enter, decide);
+        // A market exit that merges into one that waits has no order of its own.
+        let merged = verdict.changes.iter().find_map(|change| match change {
+            spoolgate_trading::Change::ExitMerged(merged) => Some(merged.order_id),
+            _ => None,
+        });
         let changes = std::mem::take(&mut verdict.changes)
             .into_iter()
             .map(Change::Book)
             .collect();
         Outcome {
             verdict: Some(verdict),
-            order_id: Some(about.unwrap_or_else(|| OrderId::of_line(self.seq))),
+            order_id: about
+                .or(merged)
+                .or_else(|| Some(OrderId::of_line(self.seq))),
             changes,
             ..Outcome::default()
         }

@@ -351,7 +351,14 @@ impl Prepared {
             return Lane::Ordinary;
         };
         let is_exit = body.payload().is_some_and(|order: &SubmitOrder| {
-            let capacity = class::capacity(&state.book, &order.strategy, &order.symbol, order.side);
+            let SubmitOrder {
+                strategy,
+                symbol,
+                side,
+                order_type,
+                ..
+            } = order;
+            let capacity = class::capacity(&state.book, strategy, symbol, *side, *order_type);
             class::classify(order.size, capacity) == Class::Exit
         });
         if is_exit {

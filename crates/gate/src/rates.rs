@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::actions::{Lane, Rate};
+use super::actions::{Body, Lane, Rate};
 use super::control;
 use super::gateway;
 use super::handle::Turn;
@@ -20,8 +20,10 @@ use spoolgate_outgoing::windows::Window;
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::principals::Role;
 use spoolgate_trading::requests::Messages;
+use spoolgate_trading::tighten;
 use spoolgate_wire::code::Code;
 use spoolgate_wire::ids::Principal;
+use spoolgate_wire::orders::{CancelOrder, TightenStop};
 use spoolgate_wire::time::Time;
 
 /// A message counts for the rest of its second and one more minute, which covers any minute.
@@ -33,7 +35,7 @@ type Minute = Window<60>;
 pub enum Bucket {
     /// Everything that is not protected; beyond the limit it is refused.
     Ordinary,
-    /// Exits, cancels and tightens: counted, never refused.
+    /// Exits, cancels and tightens: counted; refused only if they change nothing.
     Protected,
 }
 
@@ -136,12 +138,56 @@ pub(super) fn refusal(turn: &Turn<'_>, authentic: &Authentic, lane: Lane) -> Opt
     Some(Refusal::new(Code::RateLimited, why))
 }
 
-/// The body of an answer that states how long until one more message of `source` is within the
+/// The refusal of an agent's cancel or tighten that changes nothing and is beyond
+/// `max_protected_per_minute`. Whatever changes something is never refused for its rate.
+pub(super) fn idle_refusal(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Option<Refusal> {
+    let source = &authentic.envelope.source;
+    if bucket(turn, authentic, body.rule.lane) != Some(Bucket::Protected) {
+        return None;
+    }
+    let most = turn.rules.safety.max_protected_per_minute;
+    if turn.state.rates.with_one_more(source, turn.now).protected <= most {
+        return None;
+    }
+    let orders = &turn.state.book.orders;
+    let why = if let Some(cancel) = body.payload::<CancelOrder>() {
+        let id = cancel.order_id;
+        match orders.get(&id) {
+            None => format!("order `{id}` is not open"),
+            Some(order) if order.ending().is_some() => format!("order `{id}` is ending already"),
+            Some(_) => return None,
+        }
+    } else if let Some(TightenStop { order_id, new_stop }) = body.payload() {
+        let stop = orders.get(&tighten::stop_of(*order_id))?;
+        if stop.trigger != Some(*new_stop) {
+            return None;
+        }
+        format!("the stop `{}` is at {new_stop} already", stop.order_id)
+    } else {
+        return None;
+    };
+    let what = format!(
+        "`{source}` sent more than {most} exits, cancels and tightens within a minute, and this \
+            one changes nothing: {why}"
+    );
+    Some(Refusal::new(Code::RateLimited, what))
+}
+
+/// The body of an answer that states how long until one more message like this one is within the
 /// limits, if nothing else is sent.
-pub(super) fn retry_after(turn: &Turn<'_>, source: &Principal) -> Option<Box<RawValue>> {
+pub(super) fn retry_after(
+    turn: &Turn<'_>,
+    authentic: &Authentic,
+    lane: Lane,
+) -> Option<Box<RawValue>> {
     let (rates, safety) = (&turn.state.rates, &turn.rules.safety);
     let second = second_of(turn.now);
-    let own = rates.agents.get(source.as_str());
+    let own = rates.agents.get(authentic.envelope.source.as_str());
+    if bucket(turn, authentic, lane) == Some(Bucket::Protected) {
+        let most = safety.max_protected_per_minute;
+        let room_at_ms = own.map_or(0, |sent| sent.protected.room_at_ms(second, most));
+        return gateway::retry_after(room_at_ms.saturating_sub(turn.now.ms()).max(0));
+    }
     let own_ms = own.map_or(0, |sent| {
         sent.ordinary
             .room_at_ms(second, *safety.max_messages_per_minute)

@@ -147,8 +147,14 @@ pub(super) fn carry_out(
     };
     let outcome = Ok(match (body.payload::<SubmitOrder>(), outcome.verdict) {
         (Some(order), Some(verdict)) => {
-            let capacity =
-                class::capacity(&turn.state.book, &order.strategy, &order.symbol, order.side);
+            let SubmitOrder {
+                strategy,
+                symbol,
+                side,
+                order_type,
+                ..
+            } = order;
+            let capacity = class::capacity(&turn.state.book, strategy, symbol, *side, *order_type);
             let mut facts = facts;
             let mut refused = |size: Amount| {
                 if class::classify(size, capacity) == Class::Exit {

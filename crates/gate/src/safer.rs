@@ -11,7 +11,7 @@ use spoolgate_trading::class::{self, Class};
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::{OrderId, Principal, StrategyName, Symbol};
-use spoolgate_wire::orders::{CancelOrder, Side, SubmitOrder, TightenStop};
+use spoolgate_wire::orders::{CancelOrder, OrderType, Side, SubmitOrder, TightenStop};
 
 /// Whether a request only makes things safer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +39,7 @@ enum About {
         symbol: Symbol,
         side: Side,
         size: Amount,
+        order_type: OrderType,
     },
     /// A cancel or tighten: passes while this order works.
     Working(OrderId),
@@ -58,8 +59,9 @@ impl Waiting {
                 symbol,
                 side,
                 size,
+                order_type,
             } => {
-                let capacity = class::capacity(&state.book, strategy, symbol, *side);
+                let capacity = class::capacity(&state.book, strategy, symbol, *side, *order_type);
                 owned.contains(strategy) && class::classify(*size, capacity) == Class::Exit
             }
             About::Working(id) => state
@@ -86,6 +88,7 @@ impl Safer {
             symbol,
             side,
             size,
+            order_type,
             ..
         }) = body.payload()
         {
@@ -94,6 +97,7 @@ impl Safer {
                 symbol: symbol.clone(),
                 side: *side,
                 size: *size,
+                order_type: *order_type,
             }
         } else if let Some(cancel) = body.payload::<CancelOrder>() {
             About::Working(cancel.order_id)

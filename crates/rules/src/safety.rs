@@ -114,7 +114,7 @@ pub struct Safety {
     #[serde(default = "AtLeast::<1>::usual::<3000>")]
     pub max_messages_per_minute_all: AtLeast<1>,
     /// Number of exits, cancels and tightens of one agent within a minute above which their check
-    /// row says so. None is ever refused for it.
+    /// row says so. Only what changes nothing is then refused.
     #[serde(default = "whole::<600>")]
     pub max_protected_per_minute: u32,
     /// What happens when the gate has not heard from an agent for a while; if absent, nothing.

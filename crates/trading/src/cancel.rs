@@ -17,7 +17,10 @@ pub fn cancel(book: &Book, rules: &Rulebook, request: &CancelOrder, ctx: &Contex
     let rows = checks::run(&subject);
     let accepted = checks::first_failed(&rows).is_none();
     let changes = match subject.target {
-        Some(order) if accepted => close(book, order, OrderEnd::Cancelled, ctx.now),
+        // What ends already is not ended again.
+        Some(order) if accepted && order.ending().is_none() => {
+            close(book, order, OrderEnd::Cancelled, ctx.now)
+        }
         _ => Vec::new(),
     };
     Verdict {

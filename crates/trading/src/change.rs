@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::book::{Baseline, Doubt, Gap, Given, Last, Quote, Traded};
 use super::market_row::Row;
-use super::order::{Fill, Instruction, Order, OrderEnd, Why};
+use super::order::{Fill, Instruction, Merged, Order, OrderEnd, Why};
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::{ExecId, OrderId, Principal, StrategyName, Symbol, ThesisSlug};
 use spoolgate_wire::time::Time;
@@ -225,6 +225,8 @@ pub enum Change {
         /// The new peak.
         peak: Amount,
     },
+    /// A further market exit of a leg joined the one that waits.
+    ExitMerged(Merged),
 }
 
 impl Change {

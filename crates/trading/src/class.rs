@@ -2,10 +2,11 @@
 //! comes, against the strategy's own position: no strategy reduces the position of another.
 
 use super::book::Book;
-use super::order::OrderRole;
+use super::exits;
+use super::order::{Order, OrderEnd, OrderRole};
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::{StrategyName, Symbol};
-use spoolgate_wire::orders::Side;
+use spoolgate_wire::orders::{OrderType, Side};
 
 /// The class of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,25 +26,34 @@ pub enum Class {
     },
 }
 
-/// Returns what the strategy may still reduce on this side: max(0, |its own position| - leaves of
-/// its other working exits). `None` if it holds nothing that this side reduces. Protective stops do
-/// not count, because they shrink with the position.
+/// Returns what an order of this type may still reduce on this side: max(0, |the strategy's own
+/// position| - leaves of its other exits, without those that [give way](exits::joining) to it or gave
+/// way before).
+/// `None` if it holds nothing that this side reduces. Protective stops do not count, because they
+/// shrink with the position.
 pub fn capacity(
     book: &Book,
     strategy: &StrategyName,
     symbol: &Symbol,
     side: Side,
+    order_type: OrderType,
 ) -> Option<Amount> {
     let key = (symbol.clone(), strategy.clone());
     let position = book
         .positions
         .get(&key)
         .filter(|position| position.closing_side() == side)?;
+    let giving_way = exits::joining(book, strategy, symbol, side, order_type).giving_way;
+    let is_free = |order: &Order| giving_way.iter().any(|it| it.order_id == order.order_id);
     let exits = book.orders.values().filter(|order| {
-        order.role == OrderRole::Exit && order.side == side && order.is_of(strategy, symbol)
+        order.role == OrderRole::Exit
+            && order.side == side
+            && order.is_of(strategy, symbol)
+            && order.ending() != Some(OrderEnd::Retired)
+            && !is_free(order)
     });
     let left = exits
-        .map(super::order::Order::leaves)
+        .map(Order::leaves)
         .try_fold(position.size.abs(), Amount::checked_sub);
     // A sum that is not exact is larger than any position, so nothing is left.
     Some(

@@ -200,6 +200,7 @@ impl Book {
             Change::DrawdownCleared { peak } => {
                 (self.account.drawdown_since, self.account.peak_equity) = (None, Some(*peak));
             }
+            Change::ExitMerged(merged) => self.open_order(merged.order_id, "merged")?.merge(merged),
         }
         Ok(())
     }

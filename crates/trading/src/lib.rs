@@ -13,6 +13,7 @@ pub mod checks;
 pub mod class;
 pub mod conduct;
 pub mod counterfactual;
+pub mod exits;
 pub mod facts;
 pub mod fold;
 pub mod guard;
@@ -51,6 +52,8 @@ mod tests_bounds;
 mod tests_conduct;
 #[cfg(test)]
 mod tests_control;
+#[cfg(test)]
+mod tests_exits;
 #[cfg(test)]
 mod tests_guard;
 #[cfg(test)]

@@ -161,10 +161,32 @@ impl Order {
         }
     }
 
+    /// Adds another market exit to it.
+    pub(super) fn merge(&mut self, merged: &Merged) {
+        (self.size, self.time_in_force) = (merged.size, merged.time_in_force);
+        self.accepted_at = merged.at;
+    }
+
     /// Whether it belongs to this strategy's position in this symbol.
     pub fn is_of(&self, strategy: &StrategyName, symbol: &Symbol) -> bool {
         self.strategy == *strategy && self.symbol == *symbol
     }
+}
+
+/// What a waiting market exit is after a further one was added to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Merged {
+    /// The exit that waits.
+    pub order_id: OrderId,
+    /// Its new size, including the part that has filled.
+    pub size: Amount,
+    /// How long it stays open now.
+    #[serde(default, skip_serializing_if = "TimeInForce::is_gtc")]
+    pub time_in_force: TimeInForce,
+    /// When, on the gate's clock. It fills as if it had been accepted then, so that no part of it
+    /// uses a row from before it was sent.
+    pub at: Time,
 }
 
 /// State of an order at a venue behind a bridge.

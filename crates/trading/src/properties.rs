@@ -430,9 +430,14 @@ impl Walk {
 
     fn exits_always_pass(&mut self, position: &Position) {
         let side = position.closing_side();
-        let capacity =
-            super::class::capacity(&self.world.book, &position.strategy, &position.symbol, side)
-                .unwrap_or(Amount::ZERO);
+        let capacity = super::class::capacity(
+            &self.world.book,
+            &position.strategy,
+            &position.symbol,
+            side,
+            spoolgate_wire::orders::OrderType::Market,
+        )
+        .unwrap_or(Amount::ZERO);
         if !capacity.is_positive() {
             return;
         }

@@ -4,8 +4,9 @@ use super::book::Book;
 use super::cancel::close;
 use super::change::Change;
 use super::checks::{self, Kind, Subject};
+use super::exits;
 use super::headroom::headroom;
-use super::order::{AtVenue, Order, OrderEnd, OrderRole, Position};
+use super::order::{AtVenue, Merged, Order, OrderEnd, OrderRole, Position};
 use super::requests::{Context, Verdict};
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::instruments::Instrument;
@@ -20,7 +21,7 @@ const CROSSED_MAX: usize = 100;
 
 /// Decides an order. An accepted entry also places its protective stop, and its target if it names
 /// one, both with size 0 until the entry fills. An accepted exit cancels the sender's own resting
-/// entries that it would trade with.
+/// entries that it would trade with, and joins the exits of its leg.
 pub fn submit(book: &Book, rules: &Rulebook, order: &SubmitOrder, ctx: &Context) -> Verdict {
     let subject = Subject::of_order(book, rules, order, ctx);
     let rows = checks::run(&subject);
@@ -55,12 +56,7 @@ pub fn submit(book: &Book, rules: &Rulebook, order: &SubmitOrder, ctx: &Context)
             let mut changes: Vec<Change> = crossed
                 .flat_map(|entry| close(book, entry, OrderEnd::Cancelled, ctx.now))
                 .collect();
-            let held = book
-                .positions
-                .get(&(order.symbol.clone(), order.strategy.clone()));
-            let at_venue = held.and_then(Position::exit_at_venue);
-            let exit = new_order(order, &sent_by(ctx), OrderRole::Exit, at_venue);
-            changes.push(Change::OrderPlaced(exit));
+            changes.extend(exit_changes(book, order, ctx));
             changes
         }
     };
@@ -70,6 +66,39 @@ pub fn submit(book: &Book, rules: &Rulebook, order: &SubmitOrder, ctx: &Context)
         headroom: None,
         changes,
     }
+}
+
+/// Returns what an accepted exit changes among the exits of its leg: resting ones give way to it, and
+/// it is placed, or merged into the market exit that waits.
+fn exit_changes(book: &Book, order: &SubmitOrder, ctx: &Context<'_>) -> Vec<Change> {
+    let SubmitOrder {
+        strategy,
+        symbol,
+        side,
+        order_type,
+        ..
+    } = order;
+    let joining = exits::joining(book, strategy, symbol, *side, *order_type);
+    let merged = joining.into.and_then(|waiting| {
+        Some(Change::ExitMerged(Merged {
+            order_id: waiting.order_id,
+            size: waiting.size.checked_add(order.size)?,
+            time_in_force: exits::longer(waiting.time_in_force, order.time_in_force),
+            at: ctx.now,
+        }))
+    });
+    if let Some(merged) = merged {
+        return vec![merged];
+    }
+    let giving_way = joining.giving_way.into_iter();
+    let mut changes: Vec<Change> = giving_way
+        .flat_map(|exit| close(book, exit, OrderEnd::Retired, ctx.now))
+        .collect();
+    let held = book.positions.get(&(symbol.clone(), strategy.clone()));
+    let at_venue = held.and_then(Position::exit_at_venue);
+    let exit = new_order(order, &sent_by(ctx), OrderRole::Exit, at_venue);
+    changes.push(Change::OrderPlaced(exit));
+    changes
 }
 
 /// The sender of an order, the time, and the id that the order gets.

@@ -35,7 +35,7 @@ pub fn tighten(book: &Book, rules: &Rulebook, request: &TightenStop, ctx: &Conte
     }
 }
 
-/// The order that a tighten of this id moves.
+/// Returns the stop that a tighten names: itself, or the stop of an entry.
 pub fn stop_of(named: OrderId) -> OrderId {
     // A target, or an exit that replaces a refused stop, is not another name of its entry's stop.
     if named.leg == Leg::Order {

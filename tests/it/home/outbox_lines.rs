@@ -235,25 +235,44 @@ fn a_pause_takes_working_entries_out_of_the_venue() {
 #[test]
 fn instructions_that_do_not_fit_are_in_the_next_line_of_the_same_batch() {
     let desk = Desk::new();
-    let mut home = desk.open();
-    let entry = desk.order(&mut home, "r1", "buy", "0.036", json!({}));
-    desk.trade(&mut home, "T1", &entry, "0.036", "0.036");
+    let root = desk.place.root.path();
+    let path = root.join("rules/safety.yaml");
+    let limits = "max_open_orders: 100\nmax_entries_per_minute: 100\n\
+        max_entries_per_minute_all: 100\nmax_total_capital: 1000000\nmax_single_position: 1\n\
+        max_total_exposure: 100\nmax_same_direction_exposure: 100\nmax_correlated_group: 100\n\
+        max_portfolio_risk: 1\nmax_single_trade_risk: 1";
+    let key = |line: &str| line.split(':').next().unwrap().to_owned();
+    let raised: Vec<String> = limits.lines().map(key).collect();
+    let text = fs::read_to_string(&path).unwrap();
+    let kept = text.lines().filter(|line| !raised.contains(&key(line)));
+    let lines: Vec<&str> = kept.chain(limits.lines()).collect();
+    fs::write(&path, format!("{}\n", lines.join("\n"))).unwrap();
     for n in 0..36 {
-        desk.order(
-            &mut home,
-            &format!("x{n}"),
-            "sell",
-            "0.001",
-            json!({"price": "6900"}),
+        let text = format!(
+            "---\nslug: t{n}\nstrategy: trend\nsymbol: BTC-USD\ndirection: long\n\
+                expires: 2030-01-01T00:00:00Z\ninvalid_below: 100\n---\nWhy.\n"
         );
+        fs::write(root.join(format!("proposals/theses/t{n}.md")), text).unwrap();
+    }
+    let mut home = desk.open();
+    for _ in 0..3 {
+        desk.place.pass_s(2);
+        home.write_news().unwrap();
+    }
+    assert_eq!(home.rules_fault(), None);
+    for n in 0..36 {
+        let more = json!({"thesis_slug": format!("t{n}"), "price": format!("6790.{n:02}")});
+        desk.order(&mut home, &format!("x{n}"), "buy", "0.002", more);
     }
     desk.forget_files();
     let before = home.position().seq;
-    desk.trade(&mut home, "T2", &format!("{entry}-stop"), "0.036", "0.036");
-    assert_eq!(desk.told().len(), 36, "all exits are cancelled");
+    desk.place
+        .ask_as_owner("halt", "halt.set", r#"{"reason":"drill"}"#);
+    drain(&mut home).unwrap();
+    assert_eq!(desk.told().len(), 36, "all entries are cancelled");
     assert!(desk.told().iter().all(|told| told.ends_with(".2 cancel")));
-    // Decision, tick, seal.
-    assert_eq!(home.position().seq, before + 3);
+    // Decision, pull, tick, seal.
+    assert_eq!(home.position().seq, before + 4);
     drop(home);
     desk.forget_files();
     drop(desk.open());
@@ -262,7 +281,7 @@ fn instructions_that_do_not_fit_are_in_the_next_line_of_the_same_batch() {
         .into_iter()
         .filter(|told| told.ends_with("cancel"))
         .count();
-    assert_eq!(again, 36, "of decision and tick alike");
+    assert_eq!(again, 36, "of pull and tick alike");
 }
 
 #[test]

@@ -517,7 +517,7 @@ fn draw_size(world: &mut World, plan: &Plan, around: &Around) -> Amount {
         .unwrap();
     let side = if plan.buys { Side::Buy } else { Side::Sell };
     let lot = a(&world.lot(plan.symbol).text(8));
-    let capacity = world.capacity(plan.strategy, listed, side);
+    let capacity = world.capacity(plan.strategy, listed, side, OrderType::Limit);
     let few = steps(world.random.within(4, 40), listed.size_step);
     let beside = |world: &mut World, size: Amount| match world.random.within(0, 3) {
         0 => size

@@ -218,7 +218,7 @@ impl<'a> Judge<'a> {
         if !paper.holds_against(&owner, self.buys()) {
             return Class::Entry;
         }
-        if self.size <= paper.capacity(&owner, self.buys()) {
+        if self.size <= paper.capacity(&owner, self.buys(), self.terms().kind) {
             Class::Exit
         } else {
             Class::Flip
@@ -664,11 +664,11 @@ impl<'a> Judge<'a> {
     }
 
     fn reduce_only(&self) -> Said {
-        let capacity = self
-            .sums
-            .memory
-            .paper
-            .capacity(&owner_of(self.order), self.buys());
+        let capacity =
+            self.sums
+                .memory
+                .paper
+                .capacity(&owner_of(self.order), self.buys(), self.terms().kind);
         at_most(&self.size, &capacity, &Rat::zero())
     }
 }

@@ -104,7 +104,7 @@ fn exits_pass(world: &mut World, mask: u32) {
             .find(|listed| listed.symbol == position.symbol.as_str())
             .unwrap();
         let (strategy, side) = (position.strategy.as_str(), position.closing_side());
-        let left = world.capacity(strategy, listed, side);
+        let left = world.capacity(strategy, listed, side, OrderType::Market);
         let mut sizes = vec![left];
         let (lot, least) = world
             .rules

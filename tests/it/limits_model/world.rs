@@ -644,9 +644,15 @@ impl World {
     }
 
     /// Returns the capacity in the gate's own view, for drawing sizes.
-    pub(super) fn capacity(&self, strategy: &str, listed: &Listed, side: Side) -> Amount {
+    pub(super) fn capacity(
+        &self,
+        strategy: &str,
+        listed: &Listed,
+        side: Side,
+        order_type: spoolgate_wire::orders::OrderType,
+    ) -> Amount {
         let name = StrategyName::parse(strategy).unwrap();
-        trading::class::capacity(&self.book, &name, &symbol(listed.symbol), side)
+        trading::class::capacity(&self.book, &name, &symbol(listed.symbol), side, order_type)
             .unwrap_or(Amount::ZERO)
     }
 }

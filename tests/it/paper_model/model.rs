@@ -8,6 +8,7 @@
 //! it starts from its trigger without the half spread; the exit that replaces a refused stop is there for every row after the
 //! one that opened.
 
+mod exits;
 mod prices;
 
 use std::collections::BTreeMap;
@@ -183,6 +184,10 @@ pub(crate) struct Model {
     pub doubts: [usize; 3],
     /// The number of orders that ended because of their time in force.
     pub expired: usize,
+    /// The number of market exits that were added to one that waited, and of resting exits that gave
+    /// way.
+    pub merged: usize,
+    pub gave_way: usize,
     /// Every execution of the last row.
     pub fills: Vec<Filled>,
 }
@@ -267,24 +272,6 @@ impl Model {
             })
     }
 
-    /// Returns what is left to reduce on this side.
-    pub(crate) fn capacity(&self, owner: &Owner, buys: bool) -> Rat {
-        let size = self.position(owner);
-        if size.is_zero() || size.is_negative() != buys {
-            return Rat::zero();
-        }
-        let exits = self
-            .orders
-            .iter()
-            .filter(|o| o.role == Role::Exit && o.owner == *owner && o.buys == buys);
-        let left = exits.fold(size.abs(), |left, order| left.minus(&order.leaves()));
-        if left.is_positive() {
-            left
-        } else {
-            Rat::zero()
-        }
-    }
-
     /// Whether the owner holds a position that this side reduces.
     pub(crate) fn holds_against(&self, owner: &Owner, buys: bool) -> bool {
         let size = self.position(owner);
@@ -342,8 +329,12 @@ impl Model {
         self.orders.iter().filter(is_met).cloned().collect()
     }
 
-    /// Adds an accepted order; an entry brings its stop, and perhaps a target.
+    /// Adds an accepted order; an entry brings its stop, and perhaps a target. An exit joins those of
+    /// its leg.
     pub(crate) fn place(&mut self, order: Working, stop: Option<Rat>, target: Option<Rat>) {
+        if self.joins(&order) {
+            return;
+        }
         if let Some(price) = target {
             self.orders.push(Working {
                 id: (order.id.0, TARGET),

@@ -333,7 +333,7 @@ impl World {
         let by = self.random.within(2, reach * 2);
         let stop = if buys { base - by } else { base + by };
         let mut size = steps(self.random.within(1, 60), listed.size_step);
-        let capacity = self.model.capacity(&owner, buys);
+        let capacity = self.model.capacity(&owner, buys, Kind::Limit);
         if capacity.is_positive() && self.random.one_in(3) {
             size = self.all_of(&owner);
         }
@@ -347,8 +347,14 @@ impl World {
             StrategyName::parse(&owner.1).unwrap(),
         );
         let held = &self.book.positions[&key];
-        trading::class::capacity(&self.book, &key.1, &key.0, held.closing_side())
-            .unwrap_or(Amount::ZERO)
+        trading::class::capacity(
+            &self.book,
+            &key.1,
+            &key.0,
+            held.closing_side(),
+            OrderType::Limit,
+        )
+        .unwrap_or(Amount::ZERO)
     }
 
     #[expect(clippy::too_many_arguments, reason = "an order has that many parts")]
@@ -407,12 +413,12 @@ impl World {
         let seed = self.seed;
         let owner = (order.symbol.to_string(), order.strategy.to_string());
         let buys = order.side == Side::Buy;
-        let capacity = self.model.capacity(&owner, buys);
         let kind = match order.order_type {
             OrderType::Market => Kind::Market,
             OrderType::Limit => Kind::Limit,
             OrderType::Stop => Kind::Stop,
         };
+        let capacity = self.model.capacity(&owner, buys, kind);
         let own = match kind {
             Kind::Market => None,
             Kind::Limit => order.price.map(r),
@@ -455,11 +461,8 @@ impl World {
             return verdict;
         }
         self.apply(&verdict.changes);
-        let placed = verdict
-            .changes
-            .iter()
-            .filter(|change| matches!(change, Change::OrderPlaced(_)))
-            .count();
+        let is_placed = |c: &&Change| matches!(c, Change::OrderPlaced(_) | Change::ExitMerged(_));
+        let placed = verdict.changes.iter().filter(is_placed).count();
         let along = if is_exit {
             0
         } else {
@@ -719,8 +722,29 @@ impl World {
         }
     }
 
-    /// Sends up to three requests.
+    /// Sends many small exits of a position.
+    fn many_exits(&mut self, listed: &Listed) {
+        let mut positions = self.book.positions.values();
+        let Some(held) = positions.find(|held| held.symbol.as_str() == listed.symbol) else {
+            return;
+        };
+        let (strategy, buys) = (held.strategy.to_string(), held.size.is_negative());
+        for _ in 0..self.random.within(3, 14) {
+            let kind = *self.random.pick(&["market", "limit", "limit", "stop"]);
+            let own = self.random.within(1, listed.price * 3);
+            let size = steps(2, listed.size_step);
+            let exit = self.order(listed, &strategy, buys, kind, own, 1, size);
+            self.submit(&exit);
+            self.now = self.now.plus_ms(self.random.within(0, 2));
+            self.compare();
+        }
+    }
+
+    /// Sends up to three requests, now and then many exits.
     pub(super) fn requests(&mut self, listed: &Listed) {
+        if self.random.one_in(8) {
+            self.many_exits(listed);
+        }
         for _ in 0..self.random.within(0, 3) {
             match self.random.within(0, 7) {
                 0 => self.cancel_any(),

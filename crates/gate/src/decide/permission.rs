@@ -119,7 +119,8 @@ pub(crate) fn may_do(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Res
     }
     let age_max_s = match body.rule.freshness {
         // Checked in a row of the check vector, where entries and exits differ, or not at all.
-        Freshness::ByClass | Freshness::Exit | Freshness::Never => return Ok(()),
+        Freshness::Exit => return rates::idle_refusal(turn, authentic, body).map_or(Ok(()), Err),
+        Freshness::ByClass | Freshness::Never => return Ok(()),
         Freshness::Request => rule
             .request_age_max_s
             .map_or(turn.rules.safety.request_age_max_s, |own| own.get()),

@@ -120,7 +120,7 @@ pub(super) fn order_rate(subject: &Subject, _: &OrderFacts) -> CheckRow {
 /// Messages of agents within the last minute, including this one: at most `max_messages_per_minute`
 /// for the sender and `max_messages_per_minute_all` for all agents together. Exits, cancels and
 /// tightens are counted separately, against `max_protected_per_minute`; exceeding it is only a
-/// warning.
+/// warning here.
 pub(super) fn message_rate(subject: &Subject) -> CheckRow {
     let (messages, safety) = (&subject.ctx.messages, &subject.rules.safety);
     let compared = |count: u32, limit: u32, reason: &'static str| {

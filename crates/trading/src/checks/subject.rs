@@ -205,7 +205,13 @@ fn order_facts<'a>(
     instrument: Option<&'a Instrument>,
     ctx: &Context<'_>,
 ) -> OrderFacts<'a> {
-    let capacity = capacity(book, &order.strategy, &order.symbol, order.side);
+    let capacity = capacity(
+        book,
+        &order.strategy,
+        &order.symbol,
+        order.side,
+        order.order_type,
+    );
     let terms = Terms::asked(order);
     let market = instrument.and_then(|instrument| {
         book.two_sided(instrument)

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::book::Book;
 use crate::change::Change;
+use crate::exits;
 use crate::order::{Instruction, Order, OrderEnd, OrderRole, Verb, Why};
 use spoolgate_wire::ids::OrderId;
 use spoolgate_wire::time::Time;
@@ -165,7 +166,12 @@ impl Line {
         } else {
             INSTRUCTIONS_MAX
         };
-        let due = self.orders.values().filter_map(instruction).take(room);
+        let is_ready = |order: &&Order| {
+            let is_told = order.at_venue.as_ref().is_some_and(|it| it.version > 0);
+            is_told || !exits::waits(order, self.orders.values())
+        };
+        let due = self.orders.values().filter(is_ready);
+        let due = due.filter_map(instruction).take(room);
         let due: Vec<Instruction> = due.collect();
         due.into_iter()
             .for_each(|instruction| self.push(Change::Instructed(instruction)));
@@ -229,6 +235,11 @@ fn follow(orders: &mut BTreeMap<OrderId, Order>, change: &Change) {
             orders
                 .entry(*order_id)
                 .and_modify(|order| order.size = *size);
+        }
+        Change::ExitMerged(merged) => {
+            orders
+                .entry(merged.order_id)
+                .and_modify(|order| order.merge(merged));
         }
         Change::StopMoved { order_id, trigger } => {
             orders

@@ -9,6 +9,7 @@ use super::outbox::{hand_over, owed};
 use super::report::{Reporting, on_report};
 use super::tests_outbox::{Desk, unprotected};
 use crate::change::Change;
+use crate::exits;
 use crate::order::{Instruction, OrderRole, Verb};
 use crate::testing::*;
 use spoolgate_wire::amount::Amount;
@@ -358,10 +359,11 @@ impl Both {
                     (order.size, order.filled),
                     "{id}"
                 ),
-                // Waiting for the first fill of its entry.
+                // Waiting for the first fill of its entry, or for a market exit before it.
                 None => {
                     let is_new = order.at_venue.as_ref().unwrap().version == 0;
-                    assert!(order.leaves().is_zero() && is_new, "{order:?}");
+                    let waits = exits::waits(order, self.desk.world.book.orders.values());
+                    assert!((order.leaves().is_zero() || waits) && is_new, "{order:?}");
                 }
             }
         }

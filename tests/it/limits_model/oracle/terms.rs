@@ -20,11 +20,11 @@ impl<'a> Judge<'a> {
     /// Closing all that is left is exempt from lot and minimum.
     pub(super) fn size_lot(&self) -> Said {
         let class = self.class();
-        let capacity = self
-            .sums
-            .memory
-            .paper
-            .capacity(&owner_of(self.order), self.buys());
+        let capacity =
+            self.sums
+                .memory
+                .paper
+                .capacity(&owner_of(self.order), self.buys(), self.terms().kind);
         let Some(rule) = self.sums.rule(self.symbol()) else {
             return plain(class != Class::Entry);
         };

@@ -171,7 +171,59 @@ fn an_ending_exit_still_takes_its_part_of_the_capacity() {
     assert_eq!(desk.world.refused(&sell("0.005")), ["reduce_only"]);
     assert_eq!(desk.submit(&sell("0.004")).len(), 1);
     desk.ended("o-5", "canceled", "0");
-    assert_eq!(desk.submit(&sell("0.006")).len(), 1);
+    assert_eq!(desk.submit(&limit(sell("0.006"), "6900")).len(), 1);
+}
+
+#[test]
+fn a_market_exit_waits_until_the_one_in_flight_is_gone() {
+    let mut desk = Desk::holding("0.02");
+    assert_eq!(desk.submit(&sell("0.004")), ["place o-5.1 sell 0.004"]);
+    assert_eq!(desk.submit(&sell("0.003")), [""; 0]);
+    assert_eq!(desk.submit(&sell("0.002")), [""; 0], "merged into `o-6`");
+    // What a bridge was told is not added to, so even the first one that waits takes more.
+    desk.trade("o-5", "0.001", "0.001", "6800");
+    assert_eq!(desk.submit(&sell("0.002")), [""; 0]);
+    // A cancel that the venue has not confirmed keeps it in flight: it may still fill.
+    assert_eq!(
+        desk.cancel("o-5"),
+        ["ending o-5 cancelled", "cancel o-5.2 sell 0.004"]
+    );
+    assert_eq!(desk.submit(&sell("0.002")), [""; 0]);
+    assert_eq!(
+        desk.ended("o-5", "canceled", "0.001"),
+        ["closed o-5 cancelled", "place o-6.1 sell 0.009"]
+    );
+    // Now `o-6` is in flight and is no longer added to.
+    desk.submit(&sell("0.002"));
+    let sizes: Vec<String> = desk.orders();
+    assert_eq!(
+        sizes,
+        ["o-1-stop 0.019/0", "o-6 0.009/0", "o-13 0.002/0"],
+        "{sizes:?}"
+    );
+    let done = desk.trade("o-6", "0.009", "0.009", "6800");
+    assert!(
+        done.contains(&"place o-13.1 sell 0.002".to_owned()),
+        "{done:?}"
+    );
+}
+
+/// Otherwise exits that gave way and whose cancels a silent bridge does not confirm would in the end
+/// leave no capacity, and an exit would be refused.
+#[test]
+fn exits_that_gave_way_are_free_before_the_venue_confirms_it() {
+    let mut desk = Desk::holding("0.016");
+    for _ in 0..40 {
+        desk.submit(&limit(sell("0.002"), "6900"));
+        let orders = desk.world.book.orders.values();
+        let exits = orders.filter(|order| order.role == OrderRole::Exit);
+        let working = exits.filter(|order| order.ending().is_none());
+        assert!(working.count() <= crate::exits::WORKING_MAX);
+    }
+    assert_eq!(
+        desk.world.refused(&limit(sell("0.003"), "6900")),
+        ["reduce_only"]
+    );
 }
 
 /// The bridge that would get an instruction for this order, if any.
