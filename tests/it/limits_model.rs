@@ -142,6 +142,15 @@ fn random_histories_are_decided_as_the_oracle_decides_them() {
     nothing_is_idle(&histories(1, campaign(40, 60), TURNS));
 }
 
+/// An entry beside a working one of the other side of its leg, whose limit had been lowered since; and
+/// a largest size whose next one is a duplicate.
+#[test]
+fn histories_that_once_were_judged_wrongly() {
+    for seed in [5366, 5458, 5503, 5726, 5794] {
+        histories(seed, 1, 2 * TURNS);
+    }
+}
+
 /// As many histories as time allows: `SPOOLGATE_SEED` is the first seed, `SPOOLGATE_HISTORIES`
 /// their number, `SPOOLGATE_TURNS` their length. A history with fewer turns is the beginning of a
 /// longer one.

@@ -13,6 +13,13 @@ use crate::paper_model::model::{Owner, Role, STOP, Working};
 use crate::paper_model::rational::Rat;
 use crate::paper_model::sides::r;
 
+/// What a trade in one direction is called. An entry adds nothing to a trade of its leg in the other
+/// direction: that is judged by the limit that was in force when its own entry was accepted.
+fn trade(owner: &Owner, is_long: bool) -> String {
+    let direction = if is_long { "long" } else { "short" };
+    format!("trade {} {} {direction}", owner.0, owner.1)
+}
+
 /// With more open entries than this, not every subset is tried.
 const SUBSETS_OF_MAX: usize = 7;
 
@@ -166,11 +173,10 @@ impl<'a> Path<'a> {
                 });
             all.push((format!("of {strategy}"), sum?));
         }
-        for owner in self.held.keys().filter(|owner| self.is_one_trade(owner)) {
-            all.push((
-                format!("trade {} {}", owner.0, owner.1),
-                self.loss(Some(owner))?,
-            ));
+        for (owner, size) in &self.held {
+            if !size.is_zero() && self.is_one_trade(owner) {
+                all.push((trade(owner, size.is_positive()), self.loss(Some(owner))?));
+            }
         }
         let count = self.held.values().filter(|size| !size.is_zero()).count();
         all.push(("positions".to_owned(), Rat::of(&count.to_string())));
@@ -356,7 +362,7 @@ pub(super) fn hold(judge: &Judge, before: &Option<Worst>, context: &str) {
             strategy.allocation.and_then(|share| of_base(*share)),
         ),
         (
-            format!("trade {} {}", owner.0, owner.1),
+            trade(&owner, judge.buys()),
             of_base(*safety.max_single_trade_risk),
         ),
         ("loss".to_owned(), Some(smaller(&portfolio, &left))),
