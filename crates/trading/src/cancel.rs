@@ -45,7 +45,7 @@ pub(super) fn close(book: &Book, order: &Order, end: OrderEnd, at: Time) -> Vec<
     closed(book, order, end, at, None)
 }
 
-/// Withdraws an entry that a check no longer allows, with what [`close`] closes along with it.
+/// Withdraws an entry that a check no longer allows, with what `close` closes along with it.
 pub fn pull(book: &Book, order: &Order, why: Why, at: Time) -> Vec<Change> {
     closed(book, order, OrderEnd::Pulled, at, Some(why))
 }
