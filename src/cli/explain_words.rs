@@ -4,6 +4,7 @@ use spoolgate_gate::approvals;
 use spoolgate_gate::prepare::escaped;
 use spoolgate_gate::proposals::Change as Step;
 use spoolgate_gate::record::{Decision, Status};
+use spoolgate_gate::state::On;
 use spoolgate_gate::storage::Level;
 use spoolgate_gate::{Change, Record, services};
 use spoolgate_ledger::rotation::Rotation;
@@ -13,6 +14,7 @@ use spoolgate_trading::order::{Merged, Order, OrderEnd, OrderRole, Verb, Why};
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::checks::CheckRow;
+use spoolgate_wire::ids::Principal;
 use spoolgate_wire::orders::{CancelOrder, ClosePosition, SubmitOrder, TightenStop};
 
 use super::output::short;
@@ -221,6 +223,15 @@ fn of_services(change: &services::Change) -> String {
     }
 }
 
+/// Names what a halt is about.
+fn whose(principal: Option<&Principal>, on: Option<&On>) -> String {
+    match (principal, on) {
+        (_, Some(on)) => on.to_string(),
+        (Some(name), None) => format!("`{name}`"),
+        (None, None) => "everybody".to_owned(),
+    }
+}
+
 /// Describes a change.
 pub(super) fn change(change: &Change) -> String {
     match change {
@@ -237,16 +248,16 @@ pub(super) fn change(change: &Change) -> String {
             Level::Reserve => "only exits, cancels, tightens and halts are served",
         }
         .to_owned(),
-        Change::HaltSet { principal, halt } => {
-            let whose = principal
-                .as_ref()
-                .map_or("everybody".to_owned(), |name| format!("`{name}`"));
+        Change::HaltSet {
+            principal,
+            on,
+            halt,
+        } => {
+            let whose = whose(principal.as_ref(), on.as_ref());
             format!("entries of {whose} were halted: {}", halt.reason)
         }
-        Change::HaltCleared { principal } => {
-            let whose = principal
-                .as_ref()
-                .map_or("everybody".to_owned(), |name| format!("`{name}`"));
+        Change::HaltCleared { principal, on } => {
+            let whose = whose(principal.as_ref(), on.as_ref());
             format!("the halt of {whose} was cleared")
         }
         Change::ClockFaulted(fault) => {

@@ -22,10 +22,12 @@ use super::output::Output;
 /// The commands.
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
-    /// Halt the entries of all principals, or of one.
+    /// Halt the entries of all principals, or of one principal, strategy, symbol or bridge.
     #[command(
         after_help = "Examples:\n  spoolgate halt set --reason \"exchange trouble\"\n  spoolgate \
-            halt set --principal trend-bot --reason drill\n\nIf the request does not halt, for whatever \
+            halt set --principal trend-bot --reason drill\n  spoolgate halt set --symbol BTC-USD \
+            --keep-orders --reason \"odd prices\"\n\nIt pulls the entries that work, unless \
+            --keep-orders is given. If the request does not halt, for whatever \
             reason but a slip (a principal that does not\nexist), the file rules/HALT is created \
             instead, which halts the entries of all principals, and\nthe exit code is 0."
     )]
@@ -46,11 +48,46 @@ pub(super) struct SetArgs {
     /// Whose entries to halt; default: those of all principals.
     #[arg(long)]
     principal: Option<String>,
+    #[command(flatten)]
+    on: Part,
+    /// Leave the entries that work already where they are.
+    #[arg(long)]
+    keep_orders: bool,
     /// The reason; it is recorded in the ledger.
     #[arg(long)]
     reason: String,
     #[command(flatten)]
     by: Person,
+}
+
+/// A part of the account.
+#[derive(clap::Args)]
+pub(super) struct Part {
+    /// Only this strategy.
+    #[arg(long)]
+    strategy: Option<String>,
+    /// Only this symbol.
+    #[arg(long)]
+    symbol: Option<String>,
+    /// Only what goes through this bridge.
+    #[arg(long)]
+    bridge: Option<String>,
+}
+
+impl Part {
+    /// The parts that are named, with the names of their members in a request. The gate refuses more
+    /// than one.
+    pub(super) fn members(&self) -> serde_json::Map<String, serde_json::Value> {
+        let named = [
+            ("strategy", &self.strategy),
+            ("symbol", &self.symbol),
+            ("bridge", &self.bridge),
+        ];
+        let named = named
+            .into_iter()
+            .filter_map(|(key, name)| Some((key.to_owned(), name.as_deref()?.into())));
+        named.collect()
+    }
 }
 
 /// Clears a halt.
@@ -62,12 +99,15 @@ pub(super) struct ClearArgs {
     /// The latched drawdown; its peak starts again at the current equity.
     #[arg(long, conflicts_with = "principal")]
     drawdown: bool,
-    /// The closure of one strategy after losses in a row or too frequent executions.
+    /// The halt of one strategy, and its closure after losses in a row or too frequent executions.
     #[arg(long, conflicts_with_all = ["principal", "drawdown"])]
     strategy: Option<String>,
-    /// The halt of entries in one symbol after an implausible price gap.
+    /// The halt of one symbol, and its closure after an implausible price gap or a doubt.
     #[arg(long, conflicts_with_all = ["principal", "drawdown", "strategy"])]
     symbol: Option<String>,
+    /// The halt of what goes through one bridge.
+    #[arg(long, conflicts_with_all = ["principal", "drawdown", "strategy", "symbol"])]
+    bridge: Option<String>,
     /// The reason; it is recorded in the ledger.
     #[arg(long)]
     reason: String,
@@ -94,8 +134,9 @@ fn set(home: &Path, args: &SetArgs, output: &Output) -> Result<Exit> {
     if answer.error.as_ref().is_none_or(is_slip) {
         return handover::report(Some(&answer), output, |answer| {
             format!(
-                "entries are halted and working entries are pulled; exits are still allowed (ledger \
-                    line {})",
+                "entries are halted and working entries are {}; exits are still allowed (ledger line \
+                    {})",
+                if args.keep_orders { "kept" } else { "pulled" },
                 answer.audit_ref
             )
         });
@@ -108,10 +149,15 @@ fn set(home: &Path, args: &SetArgs, output: &Output) -> Result<Exit> {
 
 /// Sends the request. `None` if a running gate did not answer in time.
 fn ask(home: &Path, args: &SetArgs) -> Result<Option<Answer>> {
-    let payload = match &args.principal {
-        Some(name) => serde_json::json!({"principal": name, "reason": args.reason}),
-        None => serde_json::json!({"reason": args.reason}),
-    };
+    let mut payload = args.on.members();
+    payload.insert("reason".to_owned(), args.reason.as_str().into());
+    if let Some(name) = &args.principal {
+        payload.insert("principal".to_owned(), name.as_str().into());
+    }
+    if args.keep_orders {
+        payload.insert("keep_orders".to_owned(), true.into());
+    }
+    let payload = serde_json::Value::Object(payload);
     let (person, action) = (&args.by.person, ActionName::HaltSet.as_str());
     let key = handover::persons_key(home, person)?;
     let envelope = agent::sign(&key, person, action, &payload.to_string(), None, None, None)?;
@@ -178,6 +224,10 @@ pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exi
         Command::Clear(args) => {
             let (scope, what) = match (&args.principal, &args.strategy, &args.symbol, args.drawdown)
             {
+                _ if args.bridge.is_some() => (
+                    serde_json::json!({"bridge": args.bridge}),
+                    "the halt of the bridge is cleared".to_owned(),
+                ),
                 (Some(name), ..) => (
                     serde_json::json!({"principal": name}),
                     format!("no halt of `{name}` alone is in force"),

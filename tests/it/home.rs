@@ -2,6 +2,7 @@
 
 mod dead_man;
 mod exits;
+mod halts;
 mod hands;
 mod hints;
 mod looking;

@@ -197,6 +197,13 @@ const MORE: &[(&str, &str)] = &[
     ),
     ("heartbeat", r#"{"principal":"bot"}"#),
     ("halt.clear", r#"{"scope":{"symbol":"S"},"reason":"r"}"#),
+    ("halt.clear", r#"{"scope":{"bridge":"b"},"reason":"r"}"#),
+    (
+        "halt.set",
+        r#"{"strategy":"trend","keep_orders":true,"reason":"r"}"#,
+    ),
+    ("halt.set", r#"{"symbol":"S","reason":"r"}"#),
+    ("halt.set", r#"{"bridge":"b","reason":"r"}"#),
     ("order.cancel", r#"{"order_id":"o-1","reason":"r"}"#),
     (
         "position.close",
@@ -430,6 +437,7 @@ const SAID: &[(&str, &[&str])] = &[
         "control",
         &["needs `target_strategy_id`", "needs `risk_mode`"],
     ),
+    ("scope", &["exclude each other"]),
     ("rows", &["the payload has"]),
     ("report", &["exec_type `"]),
     ("recipients", &["addresses together"]),

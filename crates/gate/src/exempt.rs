@@ -3,6 +3,7 @@
 //! would decide; the decision itself comes later and does not depend on it.
 
 use super::actions::{Body, Lane};
+use super::halts::On;
 use super::prepare::{Authentic, Prepared};
 use super::rates;
 use super::safer::{Safer, Waiting};
@@ -124,9 +125,12 @@ fn changes_nothing(authentic: &Authentic, state: &State, rules: &Rulebook) -> bo
     };
     let orders = &state.book.orders;
     if let Some(halt) = body.payload::<SetHalt>() {
-        // A program halts nobody but itself.
-        let is_other = halt.principal.as_ref().is_some_and(|named| named != source);
-        is_other || state.is_halted(Some(source))
+        // A program halts nobody but itself and its strategies.
+        let on = On::of(halt);
+        let is_other = halt.principal.as_ref().is_some_and(|named| named != source)
+            || on.as_ref().is_some_and(|on| !on.is_of(rules, source));
+        let set = state.halts.of(Some(source), on.as_ref());
+        is_other || set.is_some_and(|set| halt.keep_orders || !set.keep_orders)
     } else if let Some(cancel) = body.payload::<CancelOrder>() {
         let order = orders.get(&cancel.order_id);
         !order.is_some_and(cancel::is_open_to_programs)

@@ -8,6 +8,7 @@ use super::control;
 use super::council::Closing;
 use super::decide::Lookups;
 use super::gateway::Begins;
+use super::halts::Covered;
 use super::prepare::{Authentic, Refusal};
 use super::record::MarketRows;
 use super::state::{Change, State};
@@ -18,7 +19,8 @@ use spoolgate_rules::Rulebook;
 use spoolgate_trading::requests::{Context, Messages, Verdict};
 use spoolgate_wire::checks::CheckRow;
 use spoolgate_wire::code::Code;
-use spoolgate_wire::ids::{OrderId, RuleId, StrategyName};
+use spoolgate_wire::ids::{OrderId, RuleId};
+use spoolgate_wire::orders::SubmitOrder;
 use spoolgate_wire::time::Time;
 
 /// The inputs of one decision.
@@ -139,20 +141,32 @@ impl Turn<'_> {
         }
     }
 
-    /// Runs `decide` with the context of an order request. `may_enter` is the strategy of an order
-    /// that may open a position.
+    /// Runs `decide` with the context of an order request. `may_enter` is an order that may
+    /// open a position.
     pub(super) fn in_context<T>(
         &self,
         authentic: &Authentic,
-        may_enter: Option<&StrategyName>,
+        may_enter: Option<&SubmitOrder>,
         decide: impl FnOnce(&Context<'_>) -> T,
     ) -> T {
         let source = &authentic.envelope.source;
-        let halted = self.state.halted(source);
+        let halted = match may_enter {
+            None => self.state.halted(source),
+            Some(order) => {
+                let instrument = self.rules.instruments.get(&order.symbol);
+                let entry = Covered {
+                    source,
+                    strategy: &order.strategy,
+                    symbol: &order.symbol,
+                    bridge: instrument.and_then(|of| of.bridge.as_ref()),
+                };
+                self.state.entry_halted(&entry, false)
+            }
+        };
         let clock_fault = self.state.clock_fault();
         let unheard = self.state.dead_man.closes(source);
         let control =
-            may_enter.map(|strategy| control::of_entries(self.state, self.rules, strategy));
+            may_enter.map(|order| control::of_entries(self.state, self.rules, &order.strategy));
         let (paused, limit_factor) = control.unwrap_or_default();
         let context = Context {
             now: self.now,
@@ -185,7 +199,7 @@ impl Turn<'_> {
         &self,
         authentic: &Authentic,
         decide: impl Fn(&Context<'_>) -> Verdict,
-        may_enter: Option<&StrategyName>,
+        may_enter: Option<&SubmitOrder>,
         about: Option<OrderId>,
     ) -> Outcome {
         let mut verdict = self.in_context(authentic, may_enter, decide);

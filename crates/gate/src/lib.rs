@@ -20,6 +20,7 @@ pub mod exempt;
 pub mod facts;
 pub mod fired;
 pub mod gateway;
+pub mod halts;
 pub mod handle;
 pub mod history;
 pub mod market;

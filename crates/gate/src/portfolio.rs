@@ -46,22 +46,25 @@ pub fn portfolio(state: &State, rules: &Rulebook, now: Time) -> PortfolioState {
     view
 }
 
-/// The global halt once, and halts of single principals by name.
+/// The global halt once, or halts of single principals by name, and halts of strategies, symbols and
+/// bridges.
 fn halts(state: &State, rules: &Rulebook) -> Vec<LimitUse> {
     let row = |of: String, why: String| shut("manual_halt", of, "state", why);
     let mut halted = rules
         .principals
         .keys()
         .filter_map(|name| Some((name, state.halted(name)?)));
+    let parts = state.halts.parts().map(|(on, halt)| {
+        let why = format!("{}; a person must clear the halt", halt.told());
+        row(on.to_string().replace('`', ""), why)
+    });
     if state.halts.file || state.halts.all.is_some() {
-        return halted
-            .next()
-            .map(|(_, why)| row("account".to_owned(), why))
-            .into_iter()
-            .collect();
+        let of_all = halted.next().map(|(_, why)| row("account".to_owned(), why));
+        return of_all.into_iter().chain(parts).collect();
     }
     halted
         .map(|(name, why)| row(format!("agent {name}"), why))
+        .chain(parts)
         .collect()
 }
 

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::control;
+use super::halts::Covered;
 use super::outbox;
 use super::record::Event;
 use super::state::{Change, State};
@@ -40,9 +41,15 @@ impl Impose for Doors<'_> {
     fn on(&self, order: &Order) -> Imposed {
         let (paused, limit_factor) = control::of_entries(self.state, self.rules, &order.strategy);
         let key = order.key_id.as_ref();
+        let entry = Covered {
+            source: &order.source,
+            strategy: &order.strategy,
+            symbol: &order.symbol,
+            bridge: order.at_venue.as_ref().map(|at| &at.bridge),
+        };
         let revoked = key.and_then(|key| self.state.keys.get(key)?.revoked_at);
         Imposed {
-            halted: self.state.halted(&order.source),
+            halted: self.state.entry_halted(&entry, true),
             unheard: self.state.dead_man.closes(&order.source),
             paused,
             limit_factor,

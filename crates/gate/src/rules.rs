@@ -338,16 +338,14 @@ fn judge_order(
     refused: &mut dyn FnMut(Amount) -> Option<String>,
 ) -> Verdict {
     if blocks || !verdict.accepted {
-        verdict.headroom = Some(
-            turn.in_context(authentic, Some(&order.strategy), |context| {
-                let subject = Subject::of_order(&turn.state.book, turn.rules, order, context);
-                let found = verdict
-                    .headroom
-                    .take()
-                    .unwrap_or_else(|| headroom(&subject, &verdict.checks));
-                headroom_under(&subject, found, refused)
-            }),
-        );
+        verdict.headroom = Some(turn.in_context(authentic, Some(order), |context| {
+            let subject = Subject::of_order(&turn.state.book, turn.rules, order, context);
+            let found = verdict
+                .headroom
+                .take()
+                .unwrap_or_else(|| headroom(&subject, &verdict.checks));
+            headroom_under(&subject, found, refused)
+        }));
     }
     verdict.accepted &= !blocks;
     verdict.checks.extend(rows);

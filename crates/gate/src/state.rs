@@ -22,6 +22,8 @@ use spoolgate_wire::heads::{GivenUp, Head};
 use spoolgate_wire::ids::{Principal, ServiceName};
 use spoolgate_wire::time::Time;
 
+pub use super::halts::{Halt, Halts, On};
+
 /// Everything that decisions read apart from the rulebook, the request and the look-ups.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -106,30 +108,6 @@ pub struct KeyRecord {
     pub ends_at: Option<Time>,
     /// When a person revoked it: final, whatever the clock does afterwards.
     pub revoked_at: Option<Time>,
-}
-
-/// Halts set by people, agents and the halt file.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Halts {
-    /// Whether `rules/HALT` exists or cannot be checked.
-    pub file: bool,
-    /// A halt of all principals.
-    pub all: Option<Halt>,
-    /// Halts of single principals.
-    pub principals: BTreeMap<Principal, Halt>,
-}
-
-/// One halt.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Halt {
-    /// Who set it.
-    pub by: Principal,
-    /// When it was set.
-    pub at: Time,
-    /// The reason.
-    pub reason: String,
 }
 
 /// The ledger's clock and whether it can be trusted.
@@ -244,6 +222,9 @@ pub enum Change {
         /// The principal; absent for all.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         principal: Option<Principal>,
+        /// The part of the account, if it is not about principals.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        on: Option<On>,
         /// Who set it, when and why.
         halt: Halt,
     },
@@ -252,6 +233,9 @@ pub enum Change {
         /// The principal; absent for all.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         principal: Option<Principal>,
+        /// The part of the account, if it is not about principals.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        on: Option<On>,
     },
     /// The clock stepped.
     ClockFaulted(ClockFault),
@@ -361,22 +345,12 @@ impl State {
             Change::HaltFile { present } => self.halts.file = *present,
             Change::StorageLevel { level } => self.storage = *level,
             Change::HaltSet {
-                principal: None,
+                principal,
+                on,
                 halt,
-            } => self.halts.all = Some(halt.clone()),
-            Change::HaltSet {
-                principal: Some(principal),
-                halt,
-            } => {
-                self.halts
-                    .principals
-                    .insert(principal.clone(), halt.clone());
-            }
-            Change::HaltCleared { principal: None } => self.halts.all = None,
-            Change::HaltCleared {
-                principal: Some(principal),
-            } => {
-                self.halts.principals.remove(principal);
+            } => self.halts.set(principal.as_ref(), on.as_ref(), halt),
+            Change::HaltCleared { principal, on } => {
+                self.halts.clear(principal.as_ref(), on.as_ref());
             }
             Change::ClockFaulted(fault) => self.clock.fault = Some(fault.clone()),
             Change::ClockAccepted {} => {
@@ -420,32 +394,6 @@ impl State {
             .values()
             .filter(move |key| &key.principal == principal && key.is_active(now))
             .map(|key| key.key_id.as_str())
-    }
-
-    /// Returns why entries of `principal` are halted, if they are.
-    pub fn halted(&self, principal: &Principal) -> Option<String> {
-        if self.halts.file {
-            return Some("rules/HALT exists; a person must remove the file".to_owned());
-        }
-        let told = |halt: &Halt| {
-            format!(
-                "halted by `{}` at {}: {}; a person must clear the halt",
-                halt.by, halt.at, halt.reason
-            )
-        };
-        self.halts
-            .all
-            .as_ref()
-            .or_else(|| self.halts.principals.get(principal))
-            .map(told)
-    }
-
-    /// Whether a halt of this principal is in force that somebody has set; `None` is everybody.
-    pub fn is_halted(&self, principal: Option<&Principal>) -> bool {
-        match principal {
-            Some(principal) => self.halts.principals.contains_key(principal),
-            None => self.halts.all.is_some(),
-        }
     }
 
     /// Returns why the clock closes entries, if it does.

@@ -1,7 +1,7 @@
 //! Explains to the operator why entries are closed.
 
 use spoolgate_gate::State;
-use spoolgate_gate::state::Halt;
+use spoolgate_gate::state::On;
 
 /// Returns why the rule files cannot be used; `None` if they can.
 pub fn rules_fault(state: &State) -> Option<String> {
@@ -17,16 +17,27 @@ pub fn why_closed(state: &State) -> Vec<String> {
     if state.halts.file {
         reasons.push("rules/HALT exists: entries are halted until it is removed".to_owned());
     }
-    let by = |halt: &Halt| format!("halted by `{}` at {}: {}", halt.by, halt.at, halt.reason);
     reasons.extend(
         state
             .halts
             .all
             .as_ref()
-            .map(|halt| format!("entries of all principals are {}", by(halt))),
+            .map(|halt| format!("entries of all principals are {}", halt.told())),
     );
     let principals = state.halts.principals.iter();
-    reasons.extend(principals.map(|(name, halt)| format!("entries of `{name}` are {}", by(halt))));
+    reasons
+        .extend(principals.map(|(name, halt)| format!("entries of `{name}` are {}", halt.told())));
+    for (on, halt) in state.halts.parts() {
+        let clear = match &on {
+            On::Strategy(name) => format!("--strategy {name}"),
+            On::Symbol(symbol) => format!("--symbol {symbol}"),
+            On::Bridge(name) => format!("--bridge {name}"),
+        };
+        reasons.push(format!(
+            "entries of {on} are {}; `spoolgate halt clear {clear}` opens them again",
+            halt.told()
+        ));
+    }
     for (name, tripped) in &state.dead_man.tripped {
         reasons.push(format!(
             "`{name}` has been silent since before {}: its entries are refused until its \

@@ -226,6 +226,7 @@ pub(super) fn drawdown_halt(bench: &Bench<'_>) -> Option<Plan> {
 pub(super) fn manual_halt(bench: &Bench<'_>) -> Option<Plan> {
     let source = bench.case.source.clone();
     let halt = Halt {
+        keep_orders: false,
         by: source.clone(),
         at: bench.base.now,
         reason: "self-test".to_owned(),

@@ -9,7 +9,8 @@ use super::time::Time;
 /// Longest reason in a request, in bytes.
 pub const REASON_BYTES_MAX: usize = 500;
 
-/// `halt.set`: stops entries. An agent halts itself; a person halts everybody or one principal.
+/// `halt.set`: stops entries. An agent halts itself or a strategy of its own; a person halts everybody,
+/// or one principal, strategy, symbol or bridge.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetHalt {
@@ -17,9 +18,38 @@ pub struct SetHalt {
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Principal")]
     pub principal: Option<Principal>,
+    /// The strategy whose entries stop.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "StrategyName")]
+    pub strategy: Option<StrategyName>,
+    /// The symbol whose entries stop.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Symbol")]
+    pub symbol: Option<Symbol>,
+    /// The bridge whose entries stop.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Principal")]
+    pub bridge: Option<Principal>,
+    /// Whether entries that work already stay; otherwise they are pulled.
+    #[serde(default)]
+    pub keep_orders: bool,
     /// The reason.
     #[schemars(schema_with = "crate::schema::said::<REASON_BYTES_MAX>")]
     pub reason: String,
+}
+
+impl SetHalt {
+    /// Names of the scopes that it names.
+    pub fn scopes(&self) -> Vec<&'static str> {
+        let named = [
+            ("principal", self.principal.is_some()),
+            ("strategy", self.strategy.is_some()),
+            ("symbol", self.symbol.is_some()),
+            ("bridge", self.bridge.is_some()),
+        ];
+        let named = named.into_iter().filter(|(_, is_named)| *is_named);
+        named.map(|(name, _)| name).collect()
+    }
 }
 
 /// `halt.clear`: clears a halt, by a person.
@@ -49,6 +79,8 @@ pub enum HaltScope {
     Strategy(StrategyName),
     /// Entries in one symbol, after an implausible gap: `{"symbol":"BTC-USD"}`.
     Symbol(Symbol),
+    /// Entries through one bridge: `{"bridge":"exchange"}`.
+    Bridge(Principal),
 }
 
 crate::text_schema!(
@@ -58,6 +90,7 @@ crate::text_schema!(
         scope_schema("principal", "Whose entries.", schemars::schema_for!(Principal)),
         scope_schema("strategy", "The strategy.", schemars::schema_for!(StrategyName)),
         scope_schema("symbol", "The symbol.", schemars::schema_for!(Symbol)),
+        scope_schema("bridge", "The bridge.", schemars::schema_for!(Principal)),
     ]})
 );
 
@@ -198,7 +231,8 @@ fn scope<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<HaltScope,
         fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
             f.write_str(
                 "`\"all\"`, `\"drawdown\"`, `{\"principal\":\"<name>\"}`, \
-                    `{\"strategy\":\"<name>\"}` or `{\"symbol\":\"<symbol>\"}`",
+                    `{\"strategy\":\"<name>\"}`, `{\"symbol\":\"<symbol>\"}` or \
+                    `{\"bridge\":\"<name>\"}`",
             )
         }
 
@@ -212,12 +246,19 @@ fn scope<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<HaltScope,
 
         fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<HaltScope, A::Error> {
             let named = Named::deserialize(serde::de::value::MapAccessDeserializer::new(map))?;
-            match (named.principal, named.strategy, named.symbol) {
-                (Some(principal), None, None) => Ok(HaltScope::Principal(principal)),
-                (None, Some(strategy), None) => Ok(HaltScope::Strategy(strategy)),
-                (None, None, Some(symbol)) => Ok(HaltScope::Symbol(symbol)),
+            let Named {
+                principal,
+                strategy,
+                symbol,
+                bridge,
+            } = named;
+            match (principal, strategy, symbol, bridge) {
+                (Some(principal), None, None, None) => Ok(HaltScope::Principal(principal)),
+                (None, Some(strategy), None, None) => Ok(HaltScope::Strategy(strategy)),
+                (None, None, Some(symbol), None) => Ok(HaltScope::Symbol(symbol)),
+                (None, None, None, Some(bridge)) => Ok(HaltScope::Bridge(bridge)),
                 _ => Err(serde::de::Error::custom(
-                    "name one of `principal`, `strategy` and `symbol`",
+                    "name one of `principal`, `strategy`, `symbol` and `bridge`",
                 )),
             }
         }
@@ -225,7 +266,7 @@ fn scope<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<HaltScope,
     deserializer.deserialize_any(Scope)
 }
 
-/// The scope of a single principal, strategy or symbol.
+/// The scope of a single principal, strategy, symbol or bridge.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Named {
@@ -235,6 +276,8 @@ struct Named {
     strategy: Option<StrategyName>,
     #[serde(default, deserialize_with = "present")]
     symbol: Option<Symbol>,
+    #[serde(default, deserialize_with = "present")]
+    bridge: Option<Principal>,
 }
 
 /// Whether `text` is 64 lower-case hex digits.
@@ -277,6 +320,8 @@ mod tests {
             r#"{"principal":"bot","strategy":"trend"}"#,
             r#"{"symbol":"BTC-USD","strategy":"trend"}"#,
             r#"{"symbol":null}"#,
+            r#"{"bridge":null}"#,
+            r#"{"bridge":"exchange","strategy":"trend"}"#,
             r#"{"symbol":"BTC-USD","principal":"bot"}"#,
             r#"{"all":null}"#,
             r#"{"drawdown":null}"#,

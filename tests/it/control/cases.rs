@@ -258,6 +258,7 @@ impl Bench {
         let read: Value = serde_json::from_str(step.get()).unwrap();
         let named = read["strategy"].as_str().unwrap_or("trend").to_owned();
         let halt = || Halt {
+            keep_orders: false,
             by: principal("owner"),
             at: Time::EPOCH,
             reason: "drill".to_owned(),
@@ -326,6 +327,7 @@ impl Bench {
             }
             "halt" => Change::HaltSet {
                 principal: read["principal"].as_str().map(principal),
+                on: None,
                 halt: halt(),
             },
             "halt_file" => Change::HaltFile { present: true },

@@ -42,6 +42,10 @@ fn crossed() -> Vec<(&'static str, Value)> {
         ("calendar.update", event),
         ("market.update", json!({"symbol": "S"})),
         (
+            "halt.set",
+            json!({"strategy": "s", "symbol": "S", "reason": "r"}),
+        ),
+        (
             "market.update",
             json!({"symbol": "S", "bars": vec![bar; 200], "quotes": vec![quote; 200]}),
         ),

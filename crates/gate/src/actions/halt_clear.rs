@@ -1,6 +1,7 @@
 //! `halt.clear`.
 
 use super::prelude::*;
+use crate::state::On;
 use spoolgate_trading as trading;
 use spoolgate_wire::admin::{ClearHalt, HaltScope};
 
@@ -30,44 +31,70 @@ impl Action for HaltClear {
     }
 
     fn execute(turn: &Turn<'_>, _: &Authentic, clear: &ClearHalt) -> Result<Outcome, Refusal> {
-        let book = &turn.state.book;
-        let (scope, change) = match &clear.scope {
-            HaltScope::All => ("all", Change::HaltCleared { principal: None }),
-            HaltScope::Principal(name) => (
-                "principal",
-                Change::HaltCleared {
-                    principal: Some(name.clone()),
-                },
-            ),
+        let (book, halts) = (&turn.state.book, &turn.state.halts);
+        let cleared = |on: On| Change::HaltCleared {
+            principal: None,
+            on: Some(on),
+        };
+        let is_set = |on: &On| halts.of(None, Some(on)).is_some();
+        let all = |principal| {
+            vec![Change::HaltCleared {
+                principal,
+                on: None,
+            }]
+        };
+        let (scope, changes) = match &clear.scope {
+            HaltScope::All => ("all", all(None)),
+            HaltScope::Principal(name) => ("principal", all(Some(name.clone()))),
             HaltScope::Strategy(name) => {
-                if !turn.rules.strategies.contains_key(name) && !book.conduct.contains_key(name) {
+                let on = On::Strategy(name.clone());
+                let is_known =
+                    turn.rules.strategies.contains_key(name) || book.conduct.contains_key(name);
+                if !is_known && !is_set(&on) {
                     return Err(Refusal::new(
                         Code::NotFound,
                         format!("strategy `{name}` has no file in rules/strategies"),
                     ));
                 }
                 let strategy = name.clone();
-                (
-                    "strategy",
-                    Change::Book(trading::Change::StrategyCleared { strategy }),
-                )
+                let own = trading::Change::StrategyCleared { strategy };
+                let own = is_known.then_some(Change::Book(own));
+                let halt = is_set(&on).then(|| cleared(on));
+                ("strategy", own.into_iter().chain(halt).collect())
             }
             HaltScope::Symbol(symbol) => {
-                if !book.halted_symbols.contains_key(symbol)
-                    && !book.doubted_symbols.contains_key(symbol)
-                {
+                let on = On::Symbol(symbol.clone());
+                let is_closed = book.halted_symbols.contains_key(symbol)
+                    || book.doubted_symbols.contains_key(symbol);
+                if !is_closed && !is_set(&on) {
                     let what = format!(
-                        "`{symbol}` is not halted by a price gap or by a doubt \
-                        about its venue"
+                        "`{symbol}` is not halted by a price gap, by a doubt about its venue or by \
+                            a person"
                     );
                     return Err(Refusal::new(Code::NotFound, what));
                 }
-                (
-                    "symbol",
-                    Change::Book(trading::Change::SymbolCleared {
-                        symbol: symbol.clone(),
-                    }),
-                )
+                let symbol = symbol.clone();
+                let own = trading::Change::SymbolCleared { symbol };
+                let own = is_closed.then_some(Change::Book(own));
+                let halt = is_set(&on).then(|| cleared(on));
+                ("symbol", own.into_iter().chain(halt).collect())
+            }
+            HaltScope::Bridge(name) => {
+                let on = On::Bridge(name.clone());
+                if !is_set(&on) {
+                    let set: Vec<String> = halts
+                        .bridges
+                        .keys()
+                        .map(|name| format!("`{name}`"))
+                        .collect();
+                    let set = match set.as_slice() {
+                        [] => "none is".to_owned(),
+                        set => format!("halted are: {}", set.join(", ")),
+                    };
+                    let what = format!("bridge `{name}` is not halted; {set}");
+                    return Err(Refusal::new(Code::NotFound, what));
+                }
+                ("bridge", vec![cleared(on)])
             }
             HaltScope::Drawdown => {
                 let peak = book.equity_last_known(turn.rules).ok_or_else(|| {
@@ -76,16 +103,14 @@ impl Action for HaltClear {
                         "equity is unknown, so the drawdown cannot start again from it",
                     )
                 })?;
-                (
-                    "drawdown",
-                    Change::Book(trading::Change::DrawdownCleared { peak }),
-                )
+                let own = trading::Change::DrawdownCleared { peak };
+                ("drawdown", vec![Change::Book(own)])
             }
         };
         let data = data(&Answer::HaltCleared { scope })?;
         Ok(Outcome {
             data,
-            changes: vec![change],
+            changes,
             ..Outcome::default()
         })
     }

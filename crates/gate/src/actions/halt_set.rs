@@ -1,9 +1,10 @@
 //! `halt.set`.
 
 use super::prelude::*;
-use crate::state::Halt;
+use crate::state::{Halt, On};
+use spoolgate_trading::Book;
 use spoolgate_wire::admin::SetHalt;
-use spoolgate_wire::ids::Principal;
+use spoolgate_wire::ids::{Principal, StrategyName, Symbol};
 
 /// Halts entries.
 pub struct HaltSet;
@@ -13,34 +14,52 @@ pub struct HaltSet;
 pub enum Answer<'a> {
     /// The answer to `halt.set`.
     HaltSet {
-        /// The principal; null for all.
+        /// The principal; null for all, or if it is about a part of the account.
         principal: Option<&'a Principal>,
+        /// The strategy, if it is about one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        strategy: Option<&'a StrategyName>,
+        /// The symbol, if it is about one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        symbol: Option<&'a Symbol>,
+        /// The bridge, if it is about one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        bridge: Option<&'a Principal>,
     },
 }
 
 impl Action for HaltSet {
     type Payload = SetHalt;
     type Answer = Answer<'static>;
-    const ABOUT: &'static str = "Stops entries.";
-    const CONDITIONS: &'static [Condition] = &[BYTES];
+    const ABOUT: &'static str = "Stops entries, and pulls those that work unless they are kept.";
+    const CONDITIONS: &'static [Condition] = &[BYTES, SCOPE];
     const ROW: Row = Row::new(
         ActionName::HaltSet,
         "SetHalt",
-        "principal?, reason",
+        "principal?, strategy?, symbol?, bridge?, keep_orders?, reason",
         SPEAKERS,
     )
     .lane(Lane::Control)
     .rate(Rate::Free);
 
     fn check(set: &SetHalt) -> Result<(), PayloadError> {
+        if let [first, second, ..] = set.scopes()[..] {
+            return Err(PayloadError::Forms {
+                fields: [first, second],
+                rule: "exclude each other; name at most one of `principal`, `strategy`, `symbol` \
+                    and `bridge`, or none to halt everybody",
+            });
+        }
         check_reason(&set.reason)
     }
 
     fn execute(turn: &Turn<'_>, sender: &Authentic, set: &SetHalt) -> Result<Outcome, Refusal> {
         let source = &sender.envelope.source;
         let is_human = turn.rules.role(source) == Some(Role::Human);
+        let on = On::of(set);
         let principal = match (&set.principal, is_human) {
             (None, true) => None,
+            (None, false) if on.is_some() => None,
             (None, false) => Some(source.clone()),
             (Some(named), true) => Some(named.clone()),
             (Some(named), false) if named == source => Some(named.clone()),
@@ -58,18 +77,108 @@ impl Action for HaltSet {
                 format!("`{missing}` is not in rules/principals.yaml"),
             ));
         }
+        if let Some(on) = &on {
+            if !is_human && !on.is_of(turn.rules, source) {
+                let what = format!(
+                    "an agent may halt only itself and its strategies: {on} is not its own; ask a \
+                        person"
+                );
+                return Err(Refusal::new(Code::NotPermitted, what));
+            }
+            exists(&turn.state.book, turn.rules, on)?;
+        }
         let data = data(&Answer::HaltSet {
             principal: principal.as_ref(),
+            strategy: set.strategy.as_ref(),
+            symbol: set.symbol.as_ref(),
+            bridge: set.bridge.as_ref(),
         })?;
         let halt = Halt {
             by: source.clone(),
             at: turn.now,
             reason: set.reason.clone(),
+            keep_orders: set.keep_orders,
         };
         Ok(Outcome {
             data,
-            changes: vec![Change::HaltSet { principal, halt }],
+            changes: vec![Change::HaltSet {
+                principal,
+                on,
+                halt,
+            }],
             ..Outcome::default()
         })
+    }
+}
+
+/// Refuses a part of the account that neither the rules nor open positions and orders know.
+fn exists(book: &Book, rules: &Rulebook, on: &On) -> Result<(), Refusal> {
+    let (orders, positions) = (book.orders.values(), book.positions.values());
+    let mut known: Vec<String> = match on {
+        On::Strategy(_) => {
+            let ruled = rules.strategies.keys().map(ToString::to_string);
+            let open = orders.map(|order| order.strategy.to_string());
+            let held = positions.map(|held| held.strategy.to_string());
+            ruled.chain(open).chain(held).collect()
+        }
+        On::Symbol(_) => {
+            let ruled = rules.instruments.keys().map(ToString::to_string);
+            let open = orders.map(|order| order.symbol.to_string());
+            let held = positions.map(|held| held.symbol.to_string());
+            ruled.chain(open).chain(held).collect()
+        }
+        On::Bridge(_) => {
+            let ruled = rules.principals.values();
+            let ruled = ruled.filter(|rule| rule.role == Role::Bridge);
+            let open = orders.filter_map(|order| order.at_venue.as_ref());
+            let held = positions.filter_map(|held| held.held_at.as_ref());
+            ruled
+                .map(|rule| rule.name.to_string())
+                .chain(open.map(|venue| venue.bridge.to_string()))
+                .chain(held.map(|venue| venue.bridge.to_string()))
+                .collect()
+        }
+    };
+    known.sort_unstable();
+    known.dedup();
+    let (Named(kind, name), shown) = (Named::of(on), known.len().min(KNOWN_SHOWN));
+    if known.contains(&name) {
+        return Ok(());
+    }
+    let rest = known.len().saturating_sub(shown);
+    let more = if rest > 0 {
+        format!(" and {rest} more")
+    } else {
+        String::new()
+    };
+    let names: Vec<String> = known
+        .iter()
+        .take(shown)
+        .map(|name| format!("`{name}`"))
+        .collect();
+    let there = if names.is_empty() {
+        format!("there is no {kind}")
+    } else {
+        format!("there are: {}{more}", names.join(", "))
+    };
+    Err(Refusal::new(
+        Code::NotFound,
+        format!("{on} does not exist; {there}"),
+    ))
+}
+
+/// Maximum number of names that a refusal lists.
+const KNOWN_SHOWN: usize = 12;
+
+/// What a part is called, and its name.
+struct Named(&'static str, String);
+
+impl Named {
+    fn of(on: &On) -> Named {
+        match on {
+            On::Strategy(name) => Named("strategy", name.to_string()),
+            On::Symbol(symbol) => Named("symbol", symbol.to_string()),
+            On::Bridge(name) => Named("bridge", name.to_string()),
+        }
     }
 }

@@ -47,7 +47,7 @@ impl Action for OrderSubmit {
         Ok(turn.order(
             sender,
             |context| trading::submit(book, turn.rules, order, context),
-            Some(&order.strategy),
+            Some(order),
             None,
         ))
     }

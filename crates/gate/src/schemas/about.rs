@@ -19,6 +19,11 @@ pub(crate) const WHOLE: Condition = condition(
 );
 /// Lengths.
 pub(crate) const BYTES: Condition = condition("bytes", "Lengths are counted in bytes of UTF-8.");
+/// Scopes of halts.
+pub(crate) const SCOPE: Condition = condition(
+    "scope",
+    "At most one of `principal`, `strategy`, `symbol` and `bridge` is given.",
+);
 /// Times.
 pub(crate) const CALENDAR: Condition = condition(
     "calendar",
