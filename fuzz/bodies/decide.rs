@@ -331,6 +331,7 @@ impl World {
                     order_id: *order_id,
                     strategy,
                     end: *end,
+                    why: None,
                 },
             );
         }

@@ -84,6 +84,7 @@ fn event(n: u64) -> (&'static str, String) {
     let note = "\"}\n{\"prev\":\"0000\",\"seq\":99,\"batch\":99,\"kind\":\"seal\",".to_owned();
     let changes = vec![Change::HaltFile {
         present: n.is_multiple_of(2),
+        flatten: false,
     }];
     line_of(&Record::Event(
         EventKind::Halt,

@@ -361,7 +361,8 @@ fn of_orders(
                 what: format!("{id} is open, {left} unfilled{moved}"),
             });
         } else if let Some(closed) = view.closed_order(id)? {
-            let what = format!("{id} {}", words::end(closed.end));
+            let because = words::because(closed.why.as_ref());
+            let what = format!("{id} {}{because}", words::end(closed.end));
             events.push(Event { time: None, what });
         } else if id.leg == Leg::Order && id.seq == line {
             events.push(Event {

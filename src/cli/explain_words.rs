@@ -240,8 +240,14 @@ pub(super) fn change(change: &Change) -> String {
         Change::KeyAdded(key) => format!("key {} of `{}` was added", key.key_id, key.principal),
         Change::KeyEnds { key_id, at } => format!("key {key_id} ends at {at}"),
         Change::KeyRevoked { key_id, at } => format!("key {key_id} was revoked at {at}"),
-        Change::HaltFile { present: true } => "rules/HALT appeared: entries are halted".to_owned(),
-        Change::HaltFile { present: false } => "rules/HALT was removed".to_owned(),
+        Change::HaltFile {
+            present: true,
+            flatten: true,
+        } => "rules/HALT demands that positions are closed: entries are halted".to_owned(),
+        Change::HaltFile { present: true, .. } => {
+            "rules/HALT appeared: entries are halted".to_owned()
+        }
+        Change::HaltFile { present: false, .. } => "rules/HALT was removed".to_owned(),
         Change::StorageLevel { level } => match level {
             Level::Normal => "every request is served again",
             Level::Low => "only what makes things safer, and queries, are served",
@@ -254,8 +260,14 @@ pub(super) fn change(change: &Change) -> String {
             halt,
         } => {
             let whose = whose(principal.as_ref(), on.as_ref());
-            format!("entries of {whose} were halted: {}", halt.reason)
+            let flat = if halt.flatten {
+                " and positions closed at the market"
+            } else {
+                ""
+            };
+            format!("entries of {whose} were halted{flat}: {}", halt.reason)
         }
+        Change::Drilled { .. } => "a halt was drilled; nothing was halted".to_owned(),
         Change::HaltCleared { principal, on } => {
             let whose = whose(principal.as_ref(), on.as_ref());
             format!("the halt of {whose} was cleared")

@@ -1,7 +1,8 @@
 //! `spoolgate halt`: stops entries, and allows them again. Exits are never halted.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -65,13 +66,13 @@ pub(super) struct SetArgs {
 pub(super) struct Part {
     /// Only this strategy.
     #[arg(long)]
-    strategy: Option<String>,
+    pub(super) strategy: Option<String>,
     /// Only this symbol.
     #[arg(long)]
-    symbol: Option<String>,
+    pub(super) symbol: Option<String>,
     /// Only what goes through this bridge.
     #[arg(long)]
-    bridge: Option<String>,
+    pub(super) bridge: Option<String>,
 }
 
 impl Part {
@@ -118,37 +119,18 @@ pub(super) struct ClearArgs {
 /// How long a halt waits for a running gate before it falls back to the file.
 const WAIT: Duration = Duration::from_secs(5);
 
-/// Halts entries by a request, or else by the file `rules/HALT`.
-fn set(home: &Path, args: &SetArgs, output: &Output) -> Result<Exit> {
-    let answer = match ask(home, args) {
-        Ok(Some(answer)) => answer,
-        Ok(None) => {
-            output.remark("the running gate did not answer in time");
-            return brake(home, Ok(Exit::WaitTimeout), output);
-        }
-        Err(error) => return brake(home, Err(error), output),
-    };
-    // A slip of the person is told; whatever else keeps the request from halting must not.
-    let is_slip =
-        |error: &AnswerError| matches!(error.code, Code::NotFound | Code::MalformedPayload);
-    if answer.error.as_ref().is_none_or(is_slip) {
-        return handover::report(Some(&answer), output, |answer| {
-            format!(
-                "entries are halted and working entries are {}; exits are still allowed (ledger line \
-                    {})",
-                if args.keep_orders { "kept" } else { "pulled" },
-                answer.audit_ref
-            )
-        });
-    }
-    if let Some(error) = &answer.error {
-        output.remark(&format!("{}: {}", error.code, error.message));
-    }
-    brake(home, Ok(answer.exit()), output)
+/// How entries were halted, or why not.
+pub(super) enum Stop {
+    /// The gate answered the request: it halts, or a slip of the person was refused.
+    Answered(Box<Answer>),
+    /// The file `rules/HALT` halts the entries of everybody.
+    Braked,
+    /// Nothing halts them.
+    Failed(Result<Exit>),
 }
 
-/// Sends the request. `None` if a running gate did not answer in time.
-fn ask(home: &Path, args: &SetArgs) -> Result<Option<Answer>> {
+/// Halts entries by a request, or else by the file `rules/HALT`.
+fn set(home: &Path, args: &SetArgs, output: &Output) -> Result<Exit> {
     let mut payload = args.on.members();
     payload.insert("reason".to_owned(), args.reason.as_str().into());
     if let Some(name) = &args.principal {
@@ -157,10 +139,64 @@ fn ask(home: &Path, args: &SetArgs) -> Result<Option<Answer>> {
     if args.keep_orders {
         payload.insert("keep_orders".to_owned(), true.into());
     }
-    let payload = serde_json::Value::Object(payload);
-    let (person, action) = (&args.by.person, ActionName::HaltSet.as_str());
+    match stop(home, &args.by, payload, false, output) {
+        Stop::Answered(answer) => handover::report(Some(&answer), output, |answer| {
+            format!(
+                "entries are halted and working entries are {}; exits are still allowed (ledger line \
+                    {})",
+                if args.keep_orders { "kept" } else { "pulled" },
+                answer.audit_ref
+            )
+        }),
+        Stop::Braked => {
+            let done = "`rules/HALT` was created instead: entries of all principals are halted until \
+                you remove it, and exits are still allowed; a running gate records it within seconds";
+            if output.is_json() {
+                output.json(&serde_json::json!({"halted_by": "rules/HALT"}))?;
+            } else {
+                output.line(done)?;
+            }
+            Ok(Exit::Success)
+        }
+        Stop::Failed(handed) => handed,
+    }
+}
+
+/// Halts entries by a request with these members, or else by the file `rules/HALT`, which with
+/// `flatten` demands that all positions are closed.
+pub(super) fn stop(
+    home: &Path,
+    by: &Person,
+    payload: serde_json::Map<String, serde_json::Value>,
+    flatten: bool,
+    output: &Output,
+) -> Stop {
+    let payload = serde_json::Value::Object(payload).to_string();
+    let answer = match ask(home, by, &payload) {
+        Ok(Some(answer)) => answer,
+        Ok(None) => {
+            output.remark("the running gate did not answer in time");
+            return brake(home, Ok(Exit::WaitTimeout), flatten, output);
+        }
+        Err(error) => return brake(home, Err(error), flatten, output),
+    };
+    // A slip of the person is told; whatever else keeps the request from halting must not.
+    let is_slip =
+        |error: &AnswerError| matches!(error.code, Code::NotFound | Code::MalformedPayload);
+    if answer.error.as_ref().is_none_or(is_slip) {
+        return Stop::Answered(Box::new(answer));
+    }
+    if let Some(error) = &answer.error {
+        output.remark(&format!("{}: {}", error.code, error.message));
+    }
+    brake(home, Ok(answer.exit()), flatten, output)
+}
+
+/// Sends the request. `None` if a running gate did not answer in time.
+pub(super) fn ask(home: &Path, by: &Person, payload: &str) -> Result<Option<Answer>> {
+    let (person, action) = (&by.person, ActionName::HaltSet.as_str());
     let key = handover::persons_key(home, person)?;
-    let envelope = agent::sign(&key, person, action, &payload.to_string(), None, None, None)?;
+    let envelope = agent::sign(&key, person, action, payload, None, None, None)?;
     handover::answer_within(home, &envelope.to_json(), WAIT)
 }
 
@@ -168,14 +204,14 @@ fn ask(home: &Path, args: &SetArgs) -> Result<Option<Answer>> {
 /// data, nor a key, nor a gate that answers. Where no file can be made any more, it is a second name
 /// of the lock, which is empty, or one of the files that were made for answers on a full disk.
 /// `handed` is the outcome if this fails too.
-fn brake(home: &Path, handed: Result<Exit>, output: &Output) -> Result<Exit> {
+fn brake(home: &Path, handed: Result<Exit>, flatten: bool, output: &Output) -> Stop {
     // In a folder that is not a home, a file would halt nobody.
     let is_home = ["audit", "state", "spool"]
         .iter()
         .any(|name| home.join(name).is_dir());
     let rules = home.join("rules");
     if !is_home || !rules.is_dir() {
-        return handed;
+        return Stop::Failed(handed);
     }
     let file = rules.join(HALT_FILE);
     let made = match file.symlink_metadata() {
@@ -193,21 +229,33 @@ fn brake(home: &Path, handed: Result<Exit>, output: &Output) -> Result<Exit> {
     if let Err(source) = made {
         output.remark(&format!(
             "`{}` could not be created either: {source}; stop the gate, which stops entries",
-            rules.join(HALT_FILE).display()
+            file.display()
         ));
-        return handed;
+        return Stop::Failed(handed);
     }
     if let Err(error) = handed {
         output.remark(&format!("{error:#}"));
     }
-    let done = "`rules/HALT` was created instead: entries of all principals are halted until you \
-        remove it, and exits are still allowed; a running gate records it within seconds";
-    if output.is_json() {
-        output.json(&serde_json::json!({"halted_by": "rules/HALT"}))?;
-    } else {
-        output.line(done)?;
+    if flatten && let Err(why) = demand_flat(&file) {
+        output.remark(&format!(
+            "`{}` halts entries, and cannot demand that positions are closed: {why}; write \
+                `flatten` into its first line",
+            file.display()
+        ));
     }
-    Ok(Exit::Success)
+    Stop::Braked
+}
+
+/// Writes into the halt file that positions are to be closed.
+fn demand_flat(file: &Path) -> io::Result<()> {
+    let found = file.symlink_metadata()?;
+    // Another name of the lock, or of a file elsewhere, is not written to.
+    if !found.is_file() || found.nlink() != 1 {
+        return Err(io::Error::other("it is not a file of its own"));
+    }
+    let mut written = File::options().write(true).truncate(true).open(file)?;
+    written.write_all(b"flatten\n")?;
+    written.sync_all()
 }
 
 /// Gives the file that halts the inode of one that is not needed. The gate makes that one again when

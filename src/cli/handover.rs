@@ -150,6 +150,19 @@ pub(super) fn decide_within(home: &Path, request: &[u8], wait: Duration) -> Resu
     }
 }
 
+/// Lets a gate of this process do what is due now, if no other one holds the lock: record
+/// `rules/HALT`, and place orders again that a venue dropped. It takes only what commands handed over.
+pub(super) fn take_turn(home: &Path) -> Result<()> {
+    match Home::open_briefly(home, real_seams(home)?) {
+        Ok(mut open) => {
+            open.until_idle(true, &AtomicBool::new(false), &mut |_| {})?;
+            Ok(open.settle()?)
+        }
+        Err(HomeError::Busy(_)) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// What signals do while this command decides by itself. The first one lets running outgoing
 /// actions finish and starts no new ones; the second one ends them. At other times a signal ends
 /// the command as usual.

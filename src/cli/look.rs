@@ -37,7 +37,9 @@ pub(super) fn view(home: &Path) -> Result<(View, Time)> {
     let seams = real_seams(home)?;
     let mut view = read::read(home, &seams)?;
     // No gate may have recorded yet what it would see.
-    view.state.halts.file = rulebook::halts(seams.disk.as_ref());
+    let halts = &mut view.state.halts;
+    (halts.file, halts.file_flattens) =
+        rulebook::halt_file(seams.disk.as_ref(), halts.file_flattens);
     let now = seams.clock.now();
     let now = view.state.clock.last.map_or(now, |last| last.max(now));
     Ok((view, now))

@@ -22,6 +22,7 @@ mod handover;
 mod heartbeat;
 mod init;
 mod keys;
+mod kill;
 mod look;
 mod man;
 mod market;
@@ -134,6 +135,8 @@ enum Command {
         after_help = "Examples:\n  spoolgate order cancel o-12 --reason \"wrong price\""
     )]
     Order(orders::Command),
+    /// Close entries, and positions if asked to, and wait until that is confirmed.
+    Kill(kill::Args),
     /// Close a position at the market.
     Close(orders::CloseArgs),
     /// Show executions.
@@ -340,6 +343,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit> {
         Command::Portfolio => look::portfolio(home, output),
         Command::Orders => look::orders(home, output),
         Command::Order(command) => orders::run(home, command, output),
+        Command::Kill(args) => kill::run(home, args, output),
         Command::Close(args) => orders::close(home, args, output),
         Command::Fills(args) => look::fills(home, args, output),
         Command::Explain(args) => explain::run(home, args, output),

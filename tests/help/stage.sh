@@ -136,6 +136,7 @@ name "proposals revert p-42" "proposals revert $(spoolgate proposals list | awk 
 name p-42 "$proposal"
 name r-42.json "$receipt"
 name o-42-stop "$(spoolgate orders | awk '$1 ~ /-stop$/ {print $1; exit}')"
+name o-12 "$(spoolgate orders | awk '$1 ~ /-stop$/ {sub("-stop", "", $1); print $1; exit}')"
 name 42 "$line"
 name 0123456789abcdef "$key"
 name 3b6a27bc... 3b6a27bcceb6a42d62a3a8d02a6f0d73653215771de243a63ac048a18b59da29

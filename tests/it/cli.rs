@@ -3,6 +3,7 @@
 mod brake;
 mod help;
 mod homes;
+mod kill;
 mod status;
 
 use std::fs;

@@ -19,6 +19,9 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_spoolgate");
 /// The examples that do not end with 0: a part of the line, the exit code, and why. The first match
 /// counts.
 const ENDS: &[(&str, i32, &str)] = &[
+    ("spoolgate close", 1, "no position is open"),
+    ("order cancel o-12-target", 1, "the entry has no target"),
+    ("kill --bridge exchange", 1, "no rule names a bridge"),
     ("halt clear --symbol", 1, "no gap has halted the symbol"),
     ("council wait", 8, "the case stays open"),
     ("audit accept-rollback", 2, "nothing was rolled back"),

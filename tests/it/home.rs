@@ -2,6 +2,7 @@
 
 mod dead_man;
 mod exits;
+mod flatten;
 mod halts;
 mod hands;
 mod hints;

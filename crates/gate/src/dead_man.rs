@@ -6,13 +6,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::state::{self, State};
+use super::state::State;
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::principals::{PrincipalRule, Role};
 use spoolgate_rules::safety::DeadManAction;
-use spoolgate_trading::absent;
 use spoolgate_trading::views::UnheardView;
-use spoolgate_wire::ids::{Leg, Principal};
+use spoolgate_wire::ids::{Principal, StrategyName};
 use spoolgate_wire::time::Time;
 
 /// What is known about silent agents.
@@ -143,52 +142,32 @@ pub fn trip(rules: &Rulebook, agent: &Principal, unheard_ms: u64, now: Time) -> 
     })
 }
 
-/// Returns the next position that the switch closes at the market, with an order of line `seq`. It
-/// closes positions of strategies whose agents have all tripped, except in symbols where such an
-/// order waits for a person to check it.
-pub fn liquidate(
+/// Whether the agent's switch has tripped and closes positions.
+fn liquidates(state: &State, name: &Principal) -> bool {
+    let tripped = state.dead_man.tripped.get(name);
+    tripped.is_some_and(|tripped| tripped.action == DeadManAction::LiquidateAll)
+}
+
+/// Whether the switch of any agent closes positions.
+pub(super) fn liquidates_any(state: &State) -> bool {
+    let mut tripped = state.dead_man.tripped.keys();
+    tripped.any(|name| liquidates(state, name))
+}
+
+/// Returns for whom the switch closes the positions of a strategy: the first of its agents, once all
+/// of them have tripped.
+pub(super) fn liquidator(
     state: &State,
     rules: &Rulebook,
-    seq: u64,
-    now: Time,
-) -> Option<Vec<state::Change>> {
-    let liquidates = |name: &Principal| {
-        let tripped = state.dead_man.tripped.get(name);
-        tripped.is_some_and(|tripped| tripped.action == DeadManAction::LiquidateAll)
-    };
-    if !state.dead_man.tripped.keys().any(liquidates) {
-        return None;
-    }
-    let last_of = |position: &spoolgate_trading::order::Position| {
-        let mut agents = rules
-            .principals
-            .values()
-            .filter(|rule| rule.role == Role::Agent && rule.strategies.contains(&position.strategy))
-            .peekable();
-        let first = agents.peek().map(|rule| rule.name.clone());
-        first.filter(|_| agents.all(|rule| liquidates(&rule.name)))
-    };
-    // A venue that dropped such an order would drop it again each time; otherwise it may have
-    // filled.
-    let is_stuck = |symbol| {
-        state
-            .book
-            .doubted_symbols
-            .get(symbol)
-            .is_some_and(|doubt| doubt.order_id.leg == Leg::Flatten)
-    };
-    let positions = state
-        .book
-        .positions
+    strategy: &StrategyName,
+) -> Option<Principal> {
+    let mut agents = rules
+        .principals
         .values()
-        .filter(|position| !is_stuck(&position.symbol));
-    let mut orders = positions.filter_map(|position| {
-        let agent = last_of(position)?;
-        absent::close_at_market(&state.book, position, &agent, seq, now)
-    });
-    orders
-        .next()
-        .map(|change| vec![state::Change::Book(change)])
+        .filter(|rule| rule.role == Role::Agent && rule.strategies.contains(strategy))
+        .peekable();
+    let first = agents.peek().map(|rule| rule.name.clone());
+    first.filter(|_| agents.all(|rule| liquidates(state, &rule.name)))
 }
 
 /// The agents whose switch has tripped.

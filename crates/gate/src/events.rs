@@ -68,14 +68,15 @@ pub fn rulebook_faulted(fault: &str, now: Time) -> Event {
     )
 }
 
-/// The halt file appeared or disappeared.
-pub fn halt_file(present: bool, now: Time) -> Event {
-    let note = if present {
-        "rules/HALT exists: entries are refused"
-    } else {
-        "rules/HALT was removed"
+/// The halt file appeared, disappeared, or demands otherwise than before that positions are closed.
+pub fn halt_file(present: bool, flatten: bool, now: Time) -> Event {
+    let note = match (present, flatten) {
+        (true, false) => "rules/HALT exists: entries are refused",
+        (true, true) => "rules/HALT demands it: entries are refused, and positions are closed",
+        (false, _) => "rules/HALT was removed",
     };
-    event(now, note.to_owned(), vec![Change::HaltFile { present }])
+    let change = Change::HaltFile { present, flatten };
+    event(now, note.to_owned(), vec![change])
 }
 
 /// The machine's clock stepped away from the ledger's clock.

@@ -18,6 +18,9 @@ use spoolgate_wire::time::Time;
 pub struct Halts {
     /// Whether `rules/HALT` exists or cannot be checked.
     pub file: bool,
+    /// Whether its first line is `flatten`, so that every position shall be flat.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub file_flattens: bool,
     /// A halt of all principals.
     pub all: Option<Halt>,
     /// Halts of single principals.
@@ -46,6 +49,9 @@ pub struct Halt {
     /// Whether entries that work already stay.
     #[serde(default, skip_serializing_if = "is_false")]
     pub keep_orders: bool,
+    /// Whether the positions that it covers shall be flat.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub flatten: bool,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)]
@@ -108,10 +114,10 @@ pub struct Covered<'a> {
 impl Halt {
     /// Says who halted, when and why.
     pub fn told(&self) -> String {
-        let stay = if self.keep_orders {
-            "; working entries stay"
-        } else {
-            ""
+        let stay = match (self.keep_orders, self.flatten) {
+            (true, _) => "; working entries stay",
+            (false, true) => "; positions are closed at the market",
+            (false, false) => "",
         };
         format!(
             "halted by `{}` at {}: {}{stay}",
@@ -136,7 +142,8 @@ impl Halts {
     pub(super) fn set(&mut self, principal: Option<&Principal>, on: Option<&On>, halt: &Halt) {
         let mut halt = halt.clone();
         if let Some(earlier) = self.of(principal, on) {
-            halt.keep_orders &= earlier.keep_orders;
+            halt.flatten |= earlier.flatten;
+            halt.keep_orders &= earlier.keep_orders && !halt.flatten;
         }
         match (principal, on) {
             (_, Some(On::Strategy(name))) => drop(self.strategies.insert(name.clone(), halt)),
@@ -157,6 +164,18 @@ impl Halts {
         }
     }
 
+    /// Whether a halt demands that positions are flat.
+    pub(super) fn flattens(&self) -> bool {
+        let mut halts = self
+            .all
+            .iter()
+            .chain(self.principals.values())
+            .chain(self.strategies.values())
+            .chain(self.symbols.values())
+            .chain(self.bridges.values());
+        self.file_flattens || halts.any(|halt| halt.flatten)
+    }
+
     /// Lists the halts of strategies, symbols and bridges.
     pub fn parts(&self) -> impl Iterator<Item = (On, &Halt)> {
         let strategies = self.strategies.iter();
@@ -167,20 +186,13 @@ impl Halts {
             .chain(symbols.map(|(symbol, halt)| (On::Symbol(symbol.clone()), halt)))
             .chain(bridges.map(|(name, halt)| (On::Bridge(name.clone()), halt)))
     }
-}
 
-impl State {
-    /// Returns why all entries of `principal` are halted, if they are.
-    pub fn halted(&self, principal: &Principal) -> Option<String> {
-        self.halted_by(principal, false)
-    }
-
-    fn halted_by(&self, principal: &Principal, is_working: bool) -> Option<String> {
-        if self.halts.file {
+    fn of_sender(&self, principal: &Principal, is_working: bool) -> Option<String> {
+        if self.file {
             return Some("rules/HALT exists; a person must remove the file".to_owned());
         }
-        let own = self.halts.principals.get(principal);
-        let mut halts = self.halts.all.iter().chain(own);
+        let own = self.principals.get(principal);
+        let mut halts = self.all.iter().chain(own);
         halts
             .find(|halt| !(is_working && halt.keep_orders))
             .map(|halt| format!("{}; a person must clear the halt", halt.told()))
@@ -188,15 +200,14 @@ impl State {
 
     /// Returns why an entry is halted, if it is. With `is_working` the entry was accepted before, so
     /// halts that keep such orders do not count.
-    pub fn entry_halted(&self, entry: &Covered<'_>, is_working: bool) -> Option<String> {
-        let halts = &self.halts;
-        self.halted_by(entry.source, is_working).or_else(|| {
+    pub fn covers(&self, entry: &Covered<'_>, is_working: bool) -> Option<String> {
+        self.of_sender(entry.source, is_working).or_else(|| {
             let strategy = || On::Strategy(entry.strategy.clone());
             let symbol = || On::Symbol(entry.symbol.clone());
             let bridge = entry.bridge.map(|name| On::Bridge(name.clone()));
             let mut parts = [strategy(), symbol()].into_iter().chain(bridge);
             parts.find_map(|on| {
-                let halt = halts
+                let halt = self
                     .of(None, Some(&on))
                     .filter(|halt| !(is_working && halt.keep_orders))?;
                 Some(format!(
@@ -205,5 +216,12 @@ impl State {
                 ))
             })
         })
+    }
+}
+
+impl State {
+    /// Returns why all entries of `principal` are halted, if they are.
+    pub fn halted(&self, principal: &Principal) -> Option<String> {
+        self.halts.of_sender(principal, false)
     }
 }

@@ -160,7 +160,7 @@ impl Turn<'_> {
                     symbol: &order.symbol,
                     bridge: instrument.and_then(|of| of.bridge.as_ref()),
                 };
-                self.state.entry_halted(&entry, false)
+                self.state.halts.covers(&entry, false)
             }
         };
         let clock_fault = self.state.clock_fault();

@@ -49,7 +49,7 @@ impl Impose for Doors<'_> {
         };
         let revoked = key.and_then(|key| self.state.keys.get(key)?.revoked_at);
         Imposed {
-            halted: self.state.entry_halted(&entry, true),
+            halted: self.state.halts.covers(&entry, true),
             unheard: self.state.dead_man.closes(&order.source),
             paused,
             limit_factor,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::approvals::{self, Approvals};
 use super::dead_man::{self, DeadMan};
+use super::halts;
 use super::proposals::{self, ProposalsState};
 use super::rates::Rates;
 use super::services::{self, CredentialRecord};
@@ -63,6 +64,9 @@ pub struct State {
     /// How much the gate serves, as the newest `storage` line tells.
     #[serde(default, skip_serializing_if = "Level::is_normal")]
     pub storage: Level,
+    /// When a person last drilled the kill switch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drilled_at: Option<Time>,
     /// Heads of this log that were given up when a person continued an older copy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub given_up: Vec<Head>,
@@ -216,6 +220,9 @@ pub enum Change {
     HaltFile {
         /// Whether it exists.
         present: bool,
+        /// Whether its first line is `flatten`.
+        #[serde(default, skip_serializing_if = "halts::is_false")]
+        flatten: bool,
     },
     /// Entries of one principal, or of all, are halted.
     HaltSet {
@@ -227,6 +234,11 @@ pub enum Change {
         on: Option<On>,
         /// Who set it, when and why.
         halt: Halt,
+    },
+    /// A person drilled the kill switch; nothing was halted.
+    Drilled {
+        /// When.
+        at: Time,
     },
     /// A halt ended.
     HaltCleared {
@@ -342,13 +354,16 @@ impl State {
                     .ok_or_else(|| FoldError::UnknownKey(key_id.clone()))?;
                 key.revoked_at = Some(*at);
             }
-            Change::HaltFile { present } => self.halts.file = *present,
+            Change::HaltFile { present, flatten } => {
+                (self.halts.file, self.halts.file_flattens) = (*present, *flatten);
+            }
             Change::StorageLevel { level } => self.storage = *level,
             Change::HaltSet {
                 principal,
                 on,
                 halt,
             } => self.halts.set(principal.as_ref(), on.as_ref(), halt),
+            Change::Drilled { at } => self.drilled_at = Some(*at),
             Change::HaltCleared { principal, on } => {
                 self.halts.clear(principal.as_ref(), on.as_ref());
             }

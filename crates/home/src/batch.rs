@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use super::blobs::Unsynced;
+use super::core::Core;
 use super::error::HomeError;
 use super::open::Home;
 use super::rule_files::RULES_DIR;
@@ -16,7 +17,7 @@ use spoolgate_gate::elsewhere::NoLineage;
 use spoolgate_gate::gateway::Begins;
 use spoolgate_gate::prepare::{Prepared, Refusal};
 use spoolgate_gate::record::{Decision, Event, EventKind, Published, Record, RecordError, Status};
-use spoolgate_gate::{Change, Decided, decide, elsewhere, events, outbox, prepare, pulls};
+use spoolgate_gate::{Change, Decided, decide, elsewhere, events, flatten, outbox, prepare, pulls};
 use spoolgate_host::spool::claim::{self, Claimed};
 use spoolgate_host::spool::name::ClaimName;
 use spoolgate_host::spool::publish;
@@ -158,6 +159,21 @@ impl Home {
         Ok(())
     }
 
+    /// Writes lines that close the positions that shall be flat, until nothing more is to be done about
+    /// them now.
+    fn push_flattens(&mut self, pending: &mut Pending, now: Time) -> Result<(), HomeError> {
+        loop {
+            let seq = self.core.next_seq(pending);
+            let Core {
+                state, rulebook, ..
+            } = &self.core;
+            let Some((kind, event)) = flatten::next(state, rulebook, seq, now) else {
+                return Ok(());
+            };
+            self.push_event(pending, Record::Event(kind, event))?;
+        }
+    }
+
     /// Writes the lines that a batch begins with, for what the gate noticed since the last batch.
     fn push_news(&mut self, pending: &mut Pending, now: Time) -> Result<(), HomeError> {
         for event in std::mem::take(&mut self.news.events) {
@@ -290,6 +306,9 @@ impl Home {
         let can_wait = self.core.storage.is_full();
         if !can_wait {
             self.push_absences(&mut pending, now)?;
+        }
+        self.push_flattens(&mut pending, now)?;
+        if !can_wait {
             self.push_owed(&mut pending, now)?;
         }
         outcomes.extend(self.commit(pending, claims)?);

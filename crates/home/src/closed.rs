@@ -15,7 +15,14 @@ pub fn rules_fault(state: &State) -> Option<String> {
 pub fn why_closed(state: &State) -> Vec<String> {
     let mut reasons: Vec<String> = rules_fault(state).into_iter().collect();
     if state.halts.file {
-        reasons.push("rules/HALT exists: entries are halted until it is removed".to_owned());
+        let flat = if state.halts.file_flattens {
+            ", and positions are closed at the market"
+        } else {
+            ""
+        };
+        reasons.push(format!(
+            "rules/HALT exists: entries are halted until it is removed{flat}"
+        ));
     }
     reasons.extend(
         state

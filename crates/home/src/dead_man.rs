@@ -11,8 +11,8 @@ use super::core::Core;
 use super::error::HomeError;
 use super::open::Home;
 use super::parts::News;
-use spoolgate_gate::record::{Event, EventKind, Record};
-use spoolgate_gate::{Change, dead_man, events, outbox};
+use spoolgate_gate::record::{EventKind, Record};
+use spoolgate_gate::{Change, dead_man, events};
 use spoolgate_wire::ids::Principal;
 use spoolgate_wire::time::Time;
 
@@ -73,7 +73,7 @@ impl Home {
             .get_or_insert(self.core.seams.clock.monotonic_ms());
     }
 
-    /// Writes the lines of agents for which the switch trips, and of positions that it closes. Runs
+    /// Writes the lines of agents for which the switch trips. Runs
     /// after the requests of the batch, so that a request of the last moment still counts.
     pub(super) fn push_absences(
         &mut self,
@@ -88,29 +88,6 @@ impl Home {
                     self.push_event(pending, Record::Event(EventKind::DeadMan, event))?;
                 }
             }
-        }
-        // Each order covers a whole position, so there are at most as many orders as positions.
-        for _ in 0..self.core.state.book.positions.len() {
-            let seq = self.core.next_seq(pending);
-            let Some(changes) =
-                dead_man::liquidate(&self.core.state, &self.core.rulebook, seq, now)
-            else {
-                break;
-            };
-            let changes = outbox::of_line(&self.core.state.book, changes, now);
-            let note = events::LIQUIDATED.to_owned();
-            self.push_event(
-                pending,
-                Record::Event(
-                    EventKind::DeadMan,
-                    Event {
-                        timestamp: now,
-                        note,
-                        changes,
-                        cage: None,
-                    },
-                ),
-            )?;
         }
         Ok(())
     }

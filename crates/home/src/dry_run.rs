@@ -15,6 +15,7 @@ use super::lookup::{Lookup, Secret, fill};
 use super::open::Seams;
 use super::read::{self, View};
 use super::rule_files::holds_any;
+use super::rulebook::halt_file;
 use super::sealed::recognise;
 use crate::index::decisions::UsedId;
 use crate::index::fold::{Outstanding, fold};
@@ -148,10 +149,11 @@ impl Trial {
                     gate that starts now refuses all entries until a person accepts the clock"
             ));
         }
-        let is_halted = super::rulebook::halts(seams.disk.as_ref());
+        let halts = &state.halts;
+        let (present, flatten) = halt_file(seams.disk.as_ref(), halts.file_flattens);
         let mut changes = Vec::new();
-        if is_halted != state.halts.file {
-            changes.push(Change::HaltFile { present: is_halted });
+        if (present, flatten) != (halts.file, halts.file_flattens) {
+            changes.push(Change::HaltFile { present, flatten });
         }
         changes.extend(
             paper::end_day(&state.book, self.now)

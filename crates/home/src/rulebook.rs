@@ -168,6 +168,29 @@ pub(super) fn kept_or_read(
     }
 }
 
+/// Returns whether the halt file exists, and whether it demands that positions are closed: it is a
+/// regular file whose first line is `flatten`. If it cannot be read, it demands what it did before.
+pub fn halt_file(disk: &dyn Disk, flattened: bool) -> (bool, bool) {
+    let path = Path::new("rules").join(HALT_FILE);
+    if matches!(disk.stat(&path), Ok(None)) {
+        return (false, false);
+    }
+    let first = |bytes: &[u8]| {
+        let line = bytes.split(|byte| *byte == b'\n').next();
+        line.is_some_and(|line| line.trim_ascii() == FLATTEN)
+    };
+    match disk.read(&path, HALT_BYTES_READ) {
+        Ok(file) => (true, first(&file.bytes)),
+        Err(_) => (true, flattened),
+    }
+}
+
+/// How much of the halt file is read, bytes.
+const HALT_BYTES_READ: usize = 64;
+
+/// The first line of a halt file that demands that positions are closed.
+const FLATTEN: &[u8] = b"flatten";
+
 impl Home {
     /// Makes the gate load the rule files without settling time whenever this flag is set.
     pub fn reload_on(&mut self, flag: Arc<AtomicBool>) {
@@ -311,22 +334,18 @@ impl Home {
     }
 }
 
-/// Whether `rules/HALT` halts entries: whatever is there does. If it cannot be looked up, it counts
-/// as present.
-pub fn halts(disk: &dyn Disk) -> bool {
-    !matches!(disk.stat(&Path::new("rules").join(HALT_FILE)), Ok(None))
-}
-
 impl Core {
-    /// Returns the event line of the halt file if it appeared or disappeared.
+    /// Returns the event line of the halt file if it appeared, disappeared, or demands otherwise than
+    /// before that positions are closed. A file that cannot be looked up counts as present.
     pub(super) fn look_for_halt_file(&self, now: Time) -> Option<Record> {
-        let present = halts(self.seams.disk.as_ref());
-        if present == self.state.halts.file {
+        let disk = self.seams.disk.as_ref();
+        let (present, flatten) = halt_file(disk, self.state.halts.file_flattens);
+        if (present, flatten) == (self.state.halts.file, self.state.halts.file_flattens) {
             return None;
         }
         Some(Record::Event(
             EventKind::Halt,
-            events::halt_file(present, now),
+            events::halt_file(present, flatten, now),
         ))
     }
 }

@@ -86,6 +86,7 @@ fn held_in(bench: &Bench<'_>, world: &Scratch) -> Option<Scratch> {
         increased_at: bench.base.now.plus_ms(-1),
         theses: std::iter::once(order.thesis_slug.clone()).collect(),
         held_at: None,
+        dropped: None,
     };
     let mut scratch = world.clone();
     let book = &mut scratch.state.book;

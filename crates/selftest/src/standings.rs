@@ -227,6 +227,7 @@ pub(super) fn manual_halt(bench: &Bench<'_>) -> Option<Plan> {
     let source = bench.case.source.clone();
     let halt = Halt {
         keep_orders: false,
+        flatten: false,
         by: source.clone(),
         at: bench.base.now,
         reason: "self-test".to_owned(),
@@ -282,6 +283,7 @@ pub(super) fn max_open_positions(bench: &Bench<'_>) -> Option<Plan> {
                 increased_at: scratch.now,
                 theses: Default::default(),
                 held_at: None,
+                dropped: None,
             };
             scratch
                 .state

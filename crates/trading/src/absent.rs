@@ -7,7 +7,7 @@ use super::order::{Order, OrderRole, Position};
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::rulebook::RulebookError;
 use spoolgate_wire::amount::Amount;
-use spoolgate_wire::ids::{Leg, OrderId, Principal};
+use spoolgate_wire::ids::{OrderId, Principal};
 use spoolgate_wire::orders::{OrderType, TimeInForce};
 use spoolgate_wire::time::Time;
 
@@ -41,11 +41,12 @@ pub fn left_behind(book: &Book, rules: &Rulebook) -> Option<RulebookError> {
     })
 }
 
-/// Returns the part of a position that no market order of [`market_exit`] closes yet. `None` if it is
-/// not exact.
+/// Returns the part of a position that no exit at the market closes yet. `None` if it is not exact.
 pub fn left_to_close(book: &Book, position: &Position) -> Option<Amount> {
     let is_closing = |order: &&Order| {
-        order.order_id.leg == Leg::Flatten && order.is_of(&position.strategy, &position.symbol)
+        order.role == OrderRole::Exit
+            && order.order_type == OrderType::Market
+            && order.is_of(&position.strategy, &position.symbol)
     };
     let mut left = position.size.abs();
     for order in book.orders.values().filter(is_closing) {

@@ -223,6 +223,9 @@ pub struct Book {
     pub refuted: BTreeMap<ThesisSlug, Refuted>,
     /// The recent record of each strategy that ever filled, by name.
     pub conduct: BTreeMap<StrategyName, Conduct>,
+    /// When each bridge last reported.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub heard: BTreeMap<Principal, Time>,
 }
 
 impl Default for Book {
@@ -248,6 +251,7 @@ impl Default for Book {
             recent_entries: VecDeque::new(),
             refuted: BTreeMap::new(),
             conduct: BTreeMap::new(),
+            heard: BTreeMap::new(),
         }
     }
 }

@@ -104,6 +104,9 @@ pub enum Change {
         /// Whether the order is gone at the venue.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         gone: bool,
+        /// When, on the gate's clock; absent in old lines.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at: Option<Time>,
     },
     /// Book and venue may differ: the symbol takes no entries until a person clears it.
     SymbolDoubted {
@@ -235,6 +238,14 @@ impl Change {
         match self {
             Change::OrderClosed { order_id, end, .. } => Some((*order_id, *end)),
             Change::OrderRefused { order_id, .. } => Some((*order_id, OrderEnd::Refused)),
+            _ => None,
+        }
+    }
+
+    /// Returns which check ended an order, if this pulls one.
+    pub fn why(&self) -> Option<&Why> {
+        match self {
+            Change::OrderClosed { why, .. } | Change::OrderEnding { why, .. } => why.as_ref(),
             _ => None,
         }
     }

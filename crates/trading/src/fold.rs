@@ -7,11 +7,12 @@ use rust_decimal::RoundingStrategy;
 
 use super::book::{Book, Doubt, Held, Market, RecentEntry, Refuted, Traded, WINDOW};
 use super::change::{Change, FundingCharge};
-use super::order::{AtVenue, Fill, HeldAt, Order, OrderRole, Position};
+use super::order::{AtVenue, Dropped, Fill, HeldAt, Order, OrderRole, Position};
 use spoolgate_rules::safety::DUPLICATE_WINDOW_S_MAX;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::{Leg, OrderId, Symbol};
 use spoolgate_wire::orders::Side;
+use spoolgate_wire::time::Time;
 
 /// Maximum number of accepted entries remembered for duplicates and rates.
 pub const RECENT_ENTRIES_MAX: usize = 4096;
@@ -116,15 +117,13 @@ impl Book {
             Change::StopMoved { order_id, trigger } => {
                 self.open_order(*order_id, "moved")?.trigger = Some(*trigger);
             }
-            Change::OrderClosed { order_id, .. } | Change::OrderRefused { order_id, .. } => {
-                self.open_order(*order_id, "closed")?;
-                self.orders.remove(order_id);
-            }
-            Change::OrderEnding { order_id, end, .. } => {
-                // The first reason is kept.
+            Change::OrderClosed { order_id, at, .. }
+            | Change::OrderRefused { order_id, at, .. } => self.close(*order_id, *at)?,
+            Change::OrderEnding {
+                order_id, end, why, ..
+            } => {
                 self.order_at_venue(*order_id, "ended")?
-                    .ending
-                    .get_or_insert(*end);
+                    .end(*end, why.as_ref());
             }
             Change::Instructed(instruction) => {
                 self.order_at_venue(instruction.order_id, "instructed")?
@@ -132,12 +131,15 @@ impl Book {
             }
             Change::VenueReported {
                 order_id,
+                bridge,
                 working,
                 gone,
+                at,
                 ..
             } => {
                 self.order_at_venue(*order_id, "reported on")?
                     .report(*working, *gone);
+                self.heard.extend(at.map(|at| (bridge.clone(), at)));
             }
             Change::SymbolDoubted { symbol, doubt } => self.doubt(symbol, doubt),
             Change::MarketMoved { symbol, .. } => trade(self.market(symbol), change),
@@ -159,10 +161,7 @@ impl Book {
                     .entry(symbol.clone())
                     .or_insert_with(|| gap.clone());
             }
-            Change::SymbolCleared { symbol } => {
-                self.halted_symbols.remove(symbol);
-                self.doubted_symbols.remove(symbol);
-            }
+            Change::SymbolCleared { symbol } => self.clear(symbol),
             Change::ThesisRefuted { slug, at, price } => {
                 // Keep the first crossing: it shows when the thesis was refuted.
                 let refuted = Refuted {
@@ -219,6 +218,37 @@ impl Book {
             .or_insert_with(|| doubt.clone());
         if doubt.order_id.leg == Leg::Flatten {
             *kept = doubt.clone();
+        }
+    }
+
+    fn clear(&mut self, symbol: &Symbol) {
+        self.halted_symbols.remove(symbol);
+        self.doubted_symbols.remove(symbol);
+        let positions = self.positions.values_mut();
+        positions
+            .filter(|position| position.symbol == *symbol)
+            .for_each(|position| position.dropped = None);
+    }
+
+    fn close(&mut self, order_id: OrderId, at: Time) -> Result<(), ApplyError> {
+        self.open_order(order_id, "closed")?;
+        if let Some(order) = self.orders.remove(&order_id) {
+            self.note_dropped(&order, at);
+        }
+        Ok(())
+    }
+
+    /// Counts an order that was to close a position and ended before it had.
+    fn note_dropped(&mut self, order: &Order, at: Time) {
+        let key = (order.symbol.clone(), order.strategy.clone());
+        let is_dropped = order.order_id.leg == Leg::Flatten && order.leaves().is_positive();
+        if let Some(position) = self.positions.get_mut(&key).filter(|_| is_dropped) {
+            let times = position.dropped.map_or(0, |dropped| dropped.times);
+            position.dropped = Some(Dropped {
+                order_id: order.order_id,
+                times: times.saturating_add(1),
+                at,
+            });
         }
     }
 
@@ -450,6 +480,7 @@ fn grow(
             bridge: venue.bridge.clone(),
             multiplier: venue.multiplier,
         }),
+        dropped: None,
     });
     position.size = exact(position.size.checked_add(delta), "the position")?;
     position.cost = exact(position.cost.checked_sub(flow), "the cost of the position")?;

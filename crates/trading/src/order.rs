@@ -208,6 +208,9 @@ pub struct AtVenue {
     pub sizes: Vec<(u32, Amount)>,
     /// How the order shall end, once the gate wants to end it.
     pub ending: Option<OrderEnd>,
+    /// Which check ends it, if it is pulled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<Box<Why>>,
     /// Whether the venue reported that the order is gone.
     pub gone: bool,
 }
@@ -233,6 +236,7 @@ impl AtVenue {
             told,
             sizes: Vec::new(),
             ending,
+            why: None,
             gone: false,
         }
     }
@@ -261,6 +265,14 @@ impl AtVenue {
                 self.sizes.pop();
             }
             self.sizes.push((instruction.version, size));
+        }
+    }
+
+    /// Records how the order shall end. The first reason is kept.
+    pub(super) fn end(&mut self, end: OrderEnd, why: Option<&Why>) {
+        if self.ending.is_none() {
+            self.ending = Some(end);
+            self.why = why.cloned().map(Box::new);
         }
     }
 
@@ -341,6 +353,22 @@ pub struct Position {
     /// position go there, whatever the rules now state for the instrument.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_at: Option<HeldAt>,
+    /// The orders of the gate that were to close it and ended unfilled, since it was opened or a
+    /// person last cleared its symbol.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped: Option<Dropped>,
+}
+
+/// Orders of the gate that were to close a position and ended unfilled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dropped {
+    /// The last one.
+    pub order_id: OrderId,
+    /// How many there were.
+    pub times: u32,
+    /// When the last one ended.
+    pub at: Time,
 }
 
 /// A venue behind a bridge, as far as orders at it need it.

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::change::Change;
-use super::order::OrderEnd;
+use super::order::{OrderEnd, Why};
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::checks::CheckRow;
 use spoolgate_wire::ids::{OrderId, Principal, StrategyName};
@@ -69,6 +69,9 @@ pub struct ClosedOrder {
     pub strategy: StrategyName,
     /// How it ended.
     pub end: OrderEnd,
+    /// Which check ended it, if it was pulled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<Why>,
 }
 
 /// The outcome of a trading request.

@@ -615,6 +615,7 @@ fn cancels() {
         order_id: id,
         strategy,
         end: OrderEnd::Cancelled,
+        why: None,
     };
     world.closed = Some(ended(trend()));
     let verdict = world.cancel(id);

@@ -307,6 +307,7 @@ fn open(world: &mut World, are_positions: bool, count: i64) {
                 increased_at,
                 theses,
                 held_at: None,
+                dropped: None,
             };
             world
                 .book

@@ -33,6 +33,12 @@ pub struct SetHalt {
     /// Whether entries that work already stay; otherwise they are pulled.
     #[serde(default)]
     pub keep_orders: bool,
+    /// Whether the positions that the halt covers are closed at the market; people only.
+    #[serde(default)]
+    pub flatten: bool,
+    /// Whether nothing is halted, and the answer only says what the halt would end; people only.
+    #[serde(default)]
+    pub drill: bool,
     /// The reason.
     #[schemars(schema_with = "crate::schema::said::<REASON_BYTES_MAX>")]
     pub reason: String,

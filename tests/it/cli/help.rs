@@ -3,7 +3,7 @@
 use super::*;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 120] = [
+const COMMANDS: [&str; 121] = [
     "",
     "actions",
     "actions open",
@@ -50,6 +50,7 @@ const COMMANDS: [&str; 120] = [
     "order",
     "order cancel",
     "close",
+    "kill",
     "fills",
     "explain",
     "selftest",

@@ -259,6 +259,7 @@ impl Bench {
         let named = read["strategy"].as_str().unwrap_or("trend").to_owned();
         let halt = || Halt {
             keep_orders: false,
+            flatten: false,
             by: principal("owner"),
             at: Time::EPOCH,
             reason: "drill".to_owned(),
@@ -330,7 +331,10 @@ impl Bench {
                 on: None,
                 halt: halt(),
             },
-            "halt_file" => Change::HaltFile { present: true },
+            "halt_file" => Change::HaltFile {
+                present: true,
+                flatten: false,
+            },
             "drawdown" => {
                 return self.book(json!({"DrawdownLatched": {"at": self.now, "equity": "4000"}}));
             }
@@ -409,7 +413,12 @@ impl Bench {
             &record,
         )
         .unwrap();
-        // What the decision no longer allows is pulled, as by the gate.
+        // What the decision no longer allows is pulled, as by the gate; a broken book is left alone.
+        let orders = &self.state.book.orders;
+        if orders.iter().any(|(id, order)| *id != order.order_id) {
+            self.decisions.insert(self.seq, decided.decision.clone());
+            return Ok(decided.decision);
+        }
         let margin = pulls::margin(record.changes(), &self.rules);
         while let Some(line) = pulls::next(&self.state, &self.rules, margin, self.now) {
             for change in &line.changes {

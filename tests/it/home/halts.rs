@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::kit::desk::{Desk, failed, order};
+use crate::kit::place::Place;
 use serde_json::{Value, json};
 use spoolgate_home::Home;
 use spoolgate_home::batch::Outcome;
@@ -80,14 +81,14 @@ pub(super) fn refusal(outcome: &Outcome) -> (Code, String) {
     (error.code, error.message.clone())
 }
 
-pub(super) fn replays(desk: &Desk, mut home: Home) {
+pub(super) fn replays(place: &Place, mut home: Home) {
     home.finish("done").unwrap();
     drop(home);
     let options = Options {
         threads: 1,
         answers: None,
     };
-    let disk = Arc::clone(&desk.place.disk);
+    let disk = Arc::clone(&place.disk);
     let replayed = replay(disk, Path::new("audit"), &options, &mut |_| {}).unwrap();
     assert!(replayed.is_same(), "{replayed:?}");
 }
@@ -140,7 +141,7 @@ fn each_scope_pulls_and_refuses_what_it_names_and_nothing_else() {
             let cleared = desk.one_as_owner(&mut home, "clear", "halt.clear", &clear);
             assert!(cleared.answer.error.is_none(), "{cleared:?}");
             assert_eq!(why_closed(home.state()), [""; 0]);
-            replays(&desk, home);
+            replays(&desk.place, home);
         }
     }
 }
@@ -190,7 +191,7 @@ fn an_agent_halts_itself_and_its_strategies_and_no_repetition_makes_a_halt_weake
     let clear = json!({"scope": {"strategy": "trend"}, "reason": "r"}).to_string();
     let no = desk.one(&mut home, "trend-bot", "clear", "halt.clear", &clear);
     assert_eq!(refusal(&no).0, Code::NotPermitted);
-    replays(&desk, home);
+    replays(&desk.place, home);
 }
 
 #[test]

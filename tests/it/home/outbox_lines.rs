@@ -4,6 +4,7 @@
 
 use std::fs;
 
+use super::halts::replays;
 use crate::kit::place::{Place, drain};
 use serde_json::{Value, json};
 use spoolgate_home::Home;
@@ -333,71 +334,113 @@ fn a_report_is_booked_however_old_it_is() {
     assert!(home.state().book.orders.is_empty());
 }
 
+/// A close of a person that the venue drops beside a working stop closes no symbol, and a halt that
+/// closes positions goes on from it.
 #[test]
-fn a_venue_that_rejects_a_liquidation_is_not_asked_for_ever() {
+fn a_dropped_close_is_no_doubt_while_a_stop_works() {
     let desk = Desk::new();
-    let path = desk.place.root.path().join("rules/safety.yaml");
-    let limits = fs::read_to_string(&path).unwrap();
-    fs::write(
-        &path,
-        limits + "dead_man: {timeout_s: 60, action: liquidate_all}\n",
-    )
-    .unwrap();
     let mut home = desk.open();
-    home.begin_watching();
     let entry = desk.order(&mut home, "r1", "buy", "0.01", json!({}));
     desk.trade(&mut home, "T1", &entry, "0.01", "0.01");
-    for _ in 0..70 {
-        desk.place.pass_s(1);
-        drain(&mut home).unwrap();
-    }
-    let flattens = || {
-        desk.told()
-            .into_iter()
-            .filter(|told| told.contains("-flatten.1 place"))
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(flattens().len(), 1);
-    let reject = |home: &mut Home, exec: &str| {
-        let id = home
-            .state()
-            .book
-            .orders
-            .keys()
-            .find(|id| id.leg == Leg::Flatten)
-            .unwrap()
-            .to_string();
-        let payload = json!({"order_id": id, "exec_id": exec, "exec_type": "rejected", "cum_qty": 0,
-            "transact_time": "2026-03-02T12:00:00Z", "text": "too small"});
-        desk.place.ask(
-            &desk.bridge,
-            "exchange",
-            exec,
-            "venue.report",
-            &payload.to_string(),
-        );
-        assert!(drain(home).unwrap()[0].answer.error.is_none());
-        for _ in 0..5 {
-            desk.place.pass_s(1);
-            drain(home).unwrap();
-        }
-    };
-    reject(&mut home, "R1");
-    assert_eq!(flattens().len(), 1, "a person looks first");
-    drop(home);
-    let mut home = desk.open();
-    home.begin_watching();
-    drain(&mut home).unwrap();
-    assert_eq!(flattens().len(), 1, "so it is after a restart");
-    desk.place.ask_as_owner(
-        "clear",
-        "halt.clear",
-        r#"{"scope":{"symbol":"BTC-USD"},"reason":"seen"}"#,
-    );
+    let close = r#"{"strategy":"trend","symbol":"BTC-USD","reason":"r"}"#;
+    desk.place.ask_as_owner("close", "position.close", close);
     assert!(drain(&mut home).unwrap()[0].answer.error.is_none());
-    assert_eq!(flattens().len(), 2);
-    reject(&mut home, "R2");
-    assert_eq!(flattens().len(), 2);
+    let closing = |home: &Home| {
+        let orders = home.state().book.orders.keys();
+        orders.copied().find(|id| id.leg == Leg::Flatten)
+    };
+    let payload = json!({"order_id": closing(&home), "exec_id": "R1", "exec_type": "rejected",
+        "cum_qty": 0, "transact_time": "2026-03-02T12:00:00Z", "text": "too small"});
+    let (key, payload) = (&desk.bridge, payload.to_string());
+    desk.place
+        .ask(key, "exchange", "R1", "venue.report", &payload);
+    assert!(drain(&mut home).unwrap()[0].answer.error.is_none());
+    assert!(home.state().book.doubted_symbols.is_empty());
+    assert_eq!(closing(&home), None);
+    let halt = r#"{"flatten":true,"reason":"drill"}"#;
+    desk.place.ask_as_owner("halt", "halt.set", halt);
+    assert!(drain(&mut home).unwrap()[0].answer.error.is_none());
+    desk.place.pass_s(5);
+    drain(&mut home).unwrap();
+    assert!(closing(&home).is_some(), "5 s after the drop");
+    replays(&desk.place, home);
+}
+
+/// The dead man's switch and a halt of a person close positions by the same code.
+#[test]
+fn a_venue_that_drops_what_closes_a_position_is_asked_three_times_more_and_then_a_person() {
+    for is_halt in [false, true] {
+        let desk = Desk::new();
+        let path = desk.place.root.path().join("rules/safety.yaml");
+        let limits = fs::read_to_string(&path).unwrap();
+        fs::write(
+            &path,
+            limits + "dead_man: {timeout_s: 60, action: liquidate_all}\n",
+        )
+        .unwrap();
+        let mut home = desk.open();
+        home.begin_watching();
+        let entry = desk.order(&mut home, "r1", "buy", "0.01", json!({}));
+        desk.trade(&mut home, "T1", &entry, "0.01", "0.01");
+        let pass = |home: &mut Home, seconds: i64| {
+            for _ in 0..seconds {
+                desk.place.pass_s(1);
+                drain(home).unwrap();
+            }
+        };
+        if is_halt {
+            let halt = r#"{"flatten":true,"reason":"drill"}"#;
+            desk.place.ask_as_owner("halt", "halt.set", halt);
+            assert!(drain(&mut home).unwrap()[0].answer.error.is_none());
+        } else {
+            pass(&mut home, 70);
+        }
+        let flattens = || {
+            let told = desk.told().into_iter();
+            let flattens = told.filter(|told| told.contains("-flatten.1 place"));
+            flattens.count()
+        };
+        assert_eq!(flattens(), 1);
+        let reject = |home: &mut Home, exec: &str| {
+            let orders = &home.state().book.orders;
+            let id = orders.keys().find(|id| id.leg == Leg::Flatten).unwrap();
+            let payload = json!({"order_id": id, "exec_id": exec, "exec_type": "rejected",
+                "cum_qty": 0, "transact_time": "2026-03-02T12:00:00Z", "text": "too small"});
+            let (key, payload) = (&desk.bridge, payload.to_string());
+            desk.place
+                .ask(key, "exchange", exec, "venue.report", &payload);
+            assert!(drain(home).unwrap()[0].answer.error.is_none());
+        };
+        let is_doubted = |home: &Home| !home.state().book.doubted_symbols.is_empty();
+        for (nth, wait_s) in (1..).zip([5, 25, 125]) {
+            reject(&mut home, &format!("R{nth}"));
+            pass(&mut home, wait_s - 1);
+            assert_eq!(flattens(), nth, "{wait_s} s are not over");
+            pass(&mut home, 1);
+            assert_eq!(flattens(), nth + 1);
+            assert!(!is_doubted(&home));
+        }
+        reject(&mut home, "R4");
+        assert!(is_doubted(&home), "a person looks first");
+        pass(&mut home, 200);
+        assert_eq!(flattens(), 4);
+        drop(home);
+        let mut home = desk.open();
+        home.begin_watching();
+        drain(&mut home).unwrap();
+        assert_eq!(flattens(), 4, "so it is after a restart");
+        desk.place.ask_as_owner(
+            "clear",
+            "halt.clear",
+            r#"{"scope":{"symbol":"BTC-USD"},"reason":"seen"}"#,
+        );
+        assert!(drain(&mut home).unwrap()[0].answer.error.is_none());
+        assert_eq!(flattens(), 5);
+        reject(&mut home, "R5");
+        pass(&mut home, 4);
+        assert_eq!((flattens(), is_doubted(&home)), (5, false), "counted anew");
+        replays(&desk.place, home);
+    }
 }
 
 #[test]

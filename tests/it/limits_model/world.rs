@@ -222,6 +222,7 @@ impl World {
             order_id: order_id(id),
             strategy: StrategyName::parse(strategy).unwrap(),
             end: OrderEnd::Filled,
+            why: None,
         });
         self.with_context(around, closed.as_ref(), |ctx| {
             trading::cancel(&self.book, &self.rules, &request, ctx)

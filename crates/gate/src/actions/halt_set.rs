@@ -1,6 +1,7 @@
 //! `halt.set`.
 
 use super::prelude::*;
+use crate::drill::{Drill, drill};
 use crate::state::{Halt, On};
 use spoolgate_trading::Book;
 use spoolgate_wire::admin::SetHalt;
@@ -25,6 +26,9 @@ pub enum Answer<'a> {
         /// The bridge, if it is about one.
         #[serde(skip_serializing_if = "Option::is_none")]
         bridge: Option<&'a Principal>,
+        /// What the halt would end, if this is a drill.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        drill: Option<Drill>,
     },
 }
 
@@ -36,7 +40,7 @@ impl Action for HaltSet {
     const ROW: Row = Row::new(
         ActionName::HaltSet,
         "SetHalt",
-        "principal?, strategy?, symbol?, bridge?, keep_orders?, reason",
+        "principal?, strategy?, symbol?, bridge?, keep_orders?, flatten?, drill?, reason",
         SPEAKERS,
     )
     .lane(Lane::Control)
@@ -50,12 +54,27 @@ impl Action for HaltSet {
                     and `bridge`, or none to halt everybody",
             });
         }
+        if set.keep_orders && set.flatten {
+            return Err(PayloadError::Forms {
+                fields: ["keep_orders", "flatten"],
+                rule: "exclude each other; entries that stay would open what is to be closed",
+            });
+        }
         check_reason(&set.reason)
     }
 
     fn execute(turn: &Turn<'_>, sender: &Authentic, set: &SetHalt) -> Result<Outcome, Refusal> {
         let source = &sender.envelope.source;
         let is_human = turn.rules.role(source) == Some(Role::Human);
+        if set.flatten && !is_human {
+            let what =
+                "only a person may halt with `flatten`; an agent closes its positions by exits";
+            return Err(Refusal::new(Code::NotPermitted, what));
+        }
+        if set.drill && !is_human {
+            let what = "only a person may drill a halt; leave `drill` away to halt yourself";
+            return Err(Refusal::new(Code::NotPermitted, what));
+        }
         let on = On::of(set);
         let principal = match (&set.principal, is_human) {
             (None, true) => None,
@@ -87,25 +106,37 @@ impl Action for HaltSet {
             }
             exists(&turn.state.book, turn.rules, on)?;
         }
-        let data = data(&Answer::HaltSet {
-            principal: principal.as_ref(),
-            strategy: set.strategy.as_ref(),
-            symbol: set.symbol.as_ref(),
-            bridge: set.bridge.as_ref(),
-        })?;
         let halt = Halt {
             by: source.clone(),
             at: turn.now,
             reason: set.reason.clone(),
             keep_orders: set.keep_orders,
+            flatten: set.flatten,
         };
-        Ok(Outcome {
-            data,
-            changes: vec![Change::HaltSet {
+        let (principal_of, on_of) = (principal.as_ref(), on.as_ref());
+        let drill = set
+            .drill
+            .then(|| drill(turn.state, turn.rules, principal_of, on_of, &halt));
+        let is_drill = drill.is_some();
+        let data = data(&Answer::HaltSet {
+            principal: principal.as_ref(),
+            strategy: set.strategy.as_ref(),
+            symbol: set.symbol.as_ref(),
+            bridge: set.bridge.as_ref(),
+            drill,
+        })?;
+        let change = if is_drill {
+            Change::Drilled { at: turn.now }
+        } else {
+            Change::HaltSet {
                 principal,
                 on,
                 halt,
-            }],
+            }
+        };
+        Ok(Outcome {
+            data,
+            changes: vec![change],
             ..Outcome::default()
         })
     }

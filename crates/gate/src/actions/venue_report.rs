@@ -1,8 +1,10 @@
 //! `venue.report`.
 
 use super::prelude::*;
+use crate::flatten;
+use spoolgate_trading::change;
 use spoolgate_trading::venue::report::{Refused, Reporting, on_report};
-use spoolgate_wire::ids::{ExecId, OrderId};
+use spoolgate_wire::ids::{ExecId, Leg, OrderId};
 use spoolgate_wire::venue::VenueReport as Report;
 
 /// Books what a bridge reports about an order at a venue.
@@ -55,6 +57,7 @@ impl Action for VenueReport {
                 changes,
             }) => (changes, Some(Refusal::new(code, what))),
         };
+        let changes = without_retried(turn, report, changes);
         let changes = changes.into_iter().map(Change::Book).collect();
         if let Some(refusal) = refusal {
             return Ok(Outcome {
@@ -70,4 +73,23 @@ impl Action for VenueReport {
             ..Outcome::default()
         })
     }
+}
+
+/// Leaves out the doubt about an order of the gate that the venue dropped, where the gate places
+/// another one: the doubt comes when it gives up.
+fn without_retried(
+    turn: &Turn<'_>,
+    report: &Report,
+    mut changes: Vec<change::Change>,
+) -> Vec<change::Change> {
+    let (book, order_id) = (&turn.state.book, report.order_id);
+    let is_retried = order_id.leg == Leg::Flatten
+        && book.orders.get(&order_id).is_some_and(|order| {
+            flatten::is_wanted(turn.state, turn.rules, &order.symbol, &order.strategy)
+        });
+    changes.retain(|change| match change {
+        change::Change::SymbolDoubted { doubt, .. } => !is_retried || doubt.order_id != order_id,
+        _ => true,
+    });
+    changes
 }

@@ -231,6 +231,7 @@ fn full() -> State {
         increased_at: now.plus_ms(-600_000),
         theses: BTreeSet::new(),
         held_at: None,
+        dropped: None,
     };
     book.positions.insert((symbol, strategy.clone()), position);
     let mut conduct = Conduct {

@@ -22,7 +22,8 @@ pub(crate) const BYTES: Condition = condition("bytes", "Lengths are counted in b
 /// Scopes of halts.
 pub(crate) const SCOPE: Condition = condition(
     "scope",
-    "At most one of `principal`, `strategy`, `symbol` and `bridge` is given.",
+    "At most one of `principal`, `strategy`, `symbol` and `bridge` is given, and not both \
+        `keep_orders` and `flatten`.",
 );
 /// Times.
 pub(crate) const CALENDAR: Condition = condition(

@@ -30,6 +30,9 @@ use spoolgate_wire::ids::UnixUser;
 /// Clock steps that the gate itself ignores, milliseconds.
 const CLOCK_SLACK_MS: i64 = 2000;
 
+/// How often the kill switch is to be drilled, days.
+const DRILL_DAYS: i64 = 90;
+
 impl Looking {
     /// Reports who holds the lock.
     pub(super) fn holder(&mut self) {
@@ -129,6 +132,7 @@ impl Looking {
                 self.clock(&opened);
                 self.version(opened.state.program.as_str());
                 self.credentials(&opened);
+                self.drilled(&opened);
             }
             Err(error) if machine::names(&home.join(segment::AUDIT_DIR)).is_err() => {
                 let remedy = Some(format!(
@@ -410,6 +414,30 @@ impl Looking {
                 Some("spoolgate --version".to_owned()),
             );
         }
+    }
+
+    /// Asks for a drill of the kill switch where there is money that it would protect.
+    fn drilled(&mut self, opened: &Opened) {
+        let (book, now) = (&opened.state.book, SystemClock::default().now());
+        if book.account.net_deposits.is_zero() && book.orders.is_empty() {
+            return;
+        }
+        let place = Path::new("audit");
+        let message = match opened.state.drilled_at {
+            Some(at) if now.since_ms(at) < DRILL_DAYS.saturating_mul(86_400_000) => {
+                return self.ok(
+                    "drill",
+                    place,
+                    &format!("the kill switch was drilled at {at}"),
+                );
+            }
+            Some(at) => {
+                format!("the kill switch was last drilled at {at}, over {DRILL_DAYS} days ago")
+            }
+            None => "the kill switch was never drilled".to_owned(),
+        };
+        let remedy = self.command("kill --drill --reason \"quarterly drill\"");
+        self.note("drill", place, &message, Some(remedy));
     }
 
     fn credentials(&mut self, opened: &Opened) {

@@ -134,10 +134,13 @@ pub fn fold_known(
                     ended.and_then(|(id, end)| Some((id, end, state.book.orders.get(&id)?)))
                 {
                     let strategy = order.strategy.clone();
+                    let at_venue = order.at_venue.as_ref();
+                    let why = change.why().or_else(|| at_venue?.why.as_deref()).cloned();
                     store.insert_closed_order(&ClosedOrder {
                         order_id,
                         strategy,
                         end,
+                        why,
                     })?;
                 }
             }

@@ -18,7 +18,7 @@ use spoolgate_gate::record::{
     Record, Response,
 };
 use spoolgate_gate::state::KeyRecord;
-use spoolgate_gate::{Change, dead_man, events, outbox, pulls};
+use spoolgate_gate::{Change, dead_man, events, flatten, outbox, pulls};
 use spoolgate_home::error::HomeError;
 use spoolgate_home::sealed::Revealed;
 use spoolgate_rules::Rulebook;
@@ -42,12 +42,13 @@ pub(super) fn should_be(
         Record::Event(EventKind::Stop, line) => stop(own, line, rules),
         Record::Event(EventKind::Rulebook, line) => rulebook(own, line),
         Record::Event(EventKind::Halt, line) => match line.changes.as_slice() {
-            [Change::HaltFile { present }] if *present != state.halts.file => input(
-                &Record::Event(EventKind::Halt, events::halt_file(*present, line.timestamp)),
-            ),
-            _ => Should::NotBe(
-                "a `halt` line records that the halt file appeared or was removed".to_owned(),
-            ),
+            [Change::HaltFile { present, flatten }]
+                if (*present, *flatten) != (state.halts.file, state.halts.file_flattens) =>
+            {
+                let event = events::halt_file(*present, *flatten, line.timestamp);
+                input(&Record::Event(EventKind::Halt, event))
+            }
+            _ => flattening(own, item, EventKind::Halt, line, rules),
         },
         Record::Event(EventKind::ClockStep, line) => clock_step(own, line),
         Record::Event(EventKind::Quota, line) if line.changes.is_empty() => input(record),
@@ -328,22 +329,22 @@ fn dead_man_line(own: &mut Recompute<'_>, item: &Item, line: &Event, rules: &Rul
             None => Should::NotBe(format!("`{agent}` was heard from in time")),
         };
     }
-    match dead_man::liquidate(&own.state, rules, item.seq, now) {
-        Some(changes) => {
-            let changes = outbox::of_line(&own.state.book, changes, now);
-            let event = Event {
-                timestamp: now,
-                note: events::LIQUIDATED.to_owned(),
-                changes,
-                cage: None,
-            };
-            be(
-                &Record::Event(EventKind::DeadMan, event),
-                Class::Recomputed,
-                "dead_man",
-            )
+    flattening(own, item, EventKind::DeadMan, line, rules)
+}
+
+/// Expects the next line that brings a position closer to flat.
+fn flattening(
+    own: &Recompute<'_>,
+    item: &Item,
+    kind: EventKind,
+    line: &Event,
+    rules: &Rulebook,
+) -> Should {
+    match flatten::next(&own.state, rules, item.seq, line.timestamp) {
+        Some((of, event)) if of == kind => {
+            be(&Record::Event(kind, event), Class::Recomputed, kind.name())
         }
-        None => Should::NotBe("the switch trips for no agent and closes no position".to_owned()),
+        _ => Should::NotBe("nothing demands that a position is closed".to_owned()),
     }
 }
 

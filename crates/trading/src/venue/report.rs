@@ -268,6 +268,7 @@ impl<'a> Booking<'a> {
             exec_id: report.exec_id.clone(),
             working,
             gone: gone.is_some(),
+            at: Some(self.by.now),
         })?;
         if let Some(gone) = gone {
             self.gone(gone)?;
@@ -460,7 +461,7 @@ impl<'a> Booking<'a> {
                 self.leave(size)?;
             }
         }
-        if is_lost && order_id.leg == Leg::Flatten {
+        if is_lost && order_id.leg == Leg::Flatten && self.is_bare() {
             let symbol = order.symbol.clone();
             let what = format!(
                 "`{order_id}` was to close a position that no stop protects, and the venue has \
@@ -473,6 +474,23 @@ impl<'a> Booking<'a> {
         }
         self.run.retire_idle(&order)?;
         self.run.match_targets(&order)
+    }
+
+    /// Whether working stops cover less than the whole position that the order is about.
+    fn is_bare(&self) -> bool {
+        let (book, order) = (&self.run.book, &self.order);
+        let key = (order.symbol.clone(), order.strategy.clone());
+        let Some(held) = book.positions.get(&key) else {
+            return false;
+        };
+        let mut bare = Some(held.size.abs());
+        for stop in book.orders.values() {
+            let works = stop.role == OrderRole::Protective && stop.ending().is_none();
+            if works && stop.is_of(&order.strategy, &order.symbol) {
+                bare = bare.and_then(|bare| bare.checked_sub(stop.leaves()));
+            }
+        }
+        bare.is_none_or(|bare| bare.is_positive())
     }
 
     /// Places a market order that closes this size at once.
