@@ -8,6 +8,7 @@ mod memory;
 mod oracle;
 mod paths;
 mod probe;
+mod reach;
 mod sums;
 mod tally;
 mod world;
