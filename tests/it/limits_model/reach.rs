@@ -1,9 +1,9 @@
 //! The worst cases of random books, found by trying every future, against the formulas of the gate.
 //!
-//! A leg may leave at any moment, and each of its entries may fill once or not at all, in any order:
-//! every state that a leg can so come to is visited, and the legs of a symbol are combined in all
-//! ways. What is left of equity is the least over every choice of entries that fill at their worst
-//! price and then leave at their stops, and of legs that leave at their stops. All of it is
+//! A leg may leave at any moment, and each of its entries may fill once or not at all, in any
+//! order: every state that a leg can so come to is visited, and the legs of a symbol are combined
+//! in all ways. What is left of equity is the least over every choice of entries that fill at their
+//! worst price and then leave at their stops, and of legs that leave at their stops. All of it is
 //! arithmetic of whole numbers and exact rationals.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -322,7 +322,8 @@ fn terms_of(order: &Order) -> Terms {
     }
 }
 
-/// What an order may still fill: of the largest size that anybody was told, also while it is ending.
+/// What an order may still fill: of the largest size that anybody was told, also while it is
+/// ending.
 fn open(order: &Order) -> Rat {
     let told = order.at_venue.iter().flat_map(|venue| &venue.sizes);
     let sizes = told.map(|(_, size)| r(*size));
@@ -535,10 +536,8 @@ impl Drawn<'_> {
                 .map(|(states, _)| states.clone())
                 .collect();
             let [long, short] = most(&states, tried);
-            let open = gate.symbols().iter();
-            let open = open
-                .filter(|open| open.symbol.as_str() == listed.symbol)
-                .next();
+            let mut open = gate.symbols().iter();
+            let open = open.find(|open| open.symbol.as_str() == listed.symbol);
             let Some(open) = open else {
                 assert_eq!((long, short), (0, 0), "{context}: {}", listed.symbol);
                 continue;
