@@ -1,6 +1,7 @@
 //! Every check against a second, naive implementation, written from the documents in exact
 //! rationals, over long random histories; the worst result that each accepted entry can have; that
-//! nothing traps anybody in a position; and the worst cases of random books.
+//! nothing traps anybody in a position; the worst cases of random books; and that what is no longer
+//! allowed is pulled.
 
 mod draw;
 mod home;
@@ -9,6 +10,7 @@ mod oracle;
 mod paths;
 mod probe;
 mod reach;
+mod standing;
 mod sums;
 mod tally;
 mod world;
