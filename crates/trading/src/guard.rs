@@ -126,18 +126,25 @@ pub fn pulls<'a>(
     }
     guard.pull_blind(&working);
     let factors = guard.factors.clone();
-    for factor in factors {
-        let is_of = |order: &Order| {
-            let leg = legs.iter().find(|leg| leg.is_of(order));
-            leg.is_some_and(|leg| leg.imposed.limit_factor == factor)
-        };
-        for check in checks::sums() {
-            for measure in guard.measures(check, &firsts) {
-                guard.pull_while_above(&measure, factor, &is_of);
+    // A pull can lower the price of a symbol, and another entry, whose price is then the highest, now
+    // lowers a sum that is still above its limit.
+    loop {
+        let count = guard.pulls.len();
+        for factor in factors.iter().copied() {
+            let is_of = |order: &Order| {
+                let leg = legs.iter().find(|leg| leg.is_of(order));
+                leg.is_some_and(|leg| leg.imposed.limit_factor == factor)
+            };
+            for check in checks::sums() {
+                for measure in guard.measures(check, &firsts) {
+                    guard.pull_while_above(&measure, factor, &is_of);
+                }
             }
         }
+        if guard.pulls.len() == count {
+            return guard.pulls;
+        }
     }
-    guard.pulls
 }
 
 /// Returns the check and its figures, if it compares any.

@@ -157,6 +157,26 @@ fn what_has_no_price_pulls_nothing_on_paper() {
     assert_eq!(world.pulls(MARGIN), []);
 }
 
+/// A sum is asked again when a later pull has lowered a price: only then does this entry lower it.
+#[test]
+fn what_a_later_pull_makes_the_highest_price_is_pulled_too() {
+    let mut world = World::new();
+    let short = |name: &str| market_order(name, "BTC-USD", "sell", "0.01", "6950", 0);
+    let mean = world.accepted(&limit(short("mean"), "6850"));
+    world.accepted(&market_order("mean", "BTC-USD", "buy", "0.02", "6700", 0));
+    world.flat("6800");
+    let trend = world.accepted(&limit(short("trend"), "6860"));
+    // `mean` holds more than its part; the price of `trend` counts for it until `trend` is pulled.
+    for (name, part) in [("mean", "0.02"), ("trend", "0.001")] {
+        let name = StrategyName::parse(name).unwrap();
+        let strategy = world.rules.strategies.get_mut(&name).unwrap();
+        strategy.allocation = Some(a(part).try_into().unwrap());
+    }
+    let check = "strategy_allocation".to_owned();
+    assert_eq!(world.pulls("0"), [(trend, check.clone()), (mean, check)]);
+    world.settle("0");
+}
+
 type Set = fn(&mut World, Amount);
 
 /// Sets the base to that many times the amount.
