@@ -81,6 +81,21 @@ impl<'a> Asked<'a> {
             .collect()
     }
 
+    /// Returns how much more of a symbol may come to be held on the other side than on this one.
+    pub(super) fn missing(&self, name: &Symbol, buys: bool) -> Option<Amount> {
+        let held = self.positions().filter(|held| held.symbol == *name);
+        let held = held.map(|held| held.size);
+        let entries = self.entries().into_iter();
+        let open = entries.filter(|order| order.symbol == *name).map(|order| {
+            let left = order.leaves();
+            if order.side == Side::Buy { left } else { -left }
+        });
+        let more = held.chain(open).fold(Amount::ZERO, |sum, size| {
+            sum.checked_add(if buys { -size } else { size }).unwrap()
+        });
+        Some(more).filter(|more| more.is_positive())
+    }
+
     fn rule(&self, name: &Symbol) -> Option<&'a Instrument> {
         self.rules.instruments.get(name)
     }
@@ -256,7 +271,7 @@ impl<'a> Asked<'a> {
     }
 
     /// Returns the entries that may not stay, in the order in which they go: those behind a door,
-    /// then, for each sum above limit and margin, the newest that lowers it.
+    /// then, for each sum above limit and margin, the newest that lowers it; until none does.
     pub(super) fn gone(&self, margin: Amount) -> Vec<Gone> {
         let all = self.entries();
         let mut gone = Vec::new();
@@ -267,21 +282,20 @@ impl<'a> Asked<'a> {
                 doors => gone.push((order.order_id, doors)),
             }
         }
-        for is_reduced in [false, true] {
-            if !stay
-                .iter()
-                .any(|order| self.is_reduced(order) == is_reduced)
-            {
-                continue;
-            }
-            for sum in self.sums(&all) {
-                while let Some(order) = self.one_too_many(&sum, &stay, is_reduced, d(margin)) {
-                    gone.push((order.order_id, vec![sum.check]));
-                    stay.retain(|other| other.order_id != order.order_id);
+        loop {
+            let count = stay.len();
+            for is_reduced in [false, true] {
+                for sum in self.sums(&all) {
+                    while let Some(order) = self.one_too_many(&sum, &stay, is_reduced, d(margin)) {
+                        gone.push((order.order_id, vec![sum.check]));
+                        stay.retain(|other| other.order_id != order.order_id);
+                    }
                 }
             }
+            if stay.len() == count {
+                return gone;
+            }
         }
-        gone
     }
 
     /// Returns the newest entry without which a sum above its limit is lower. If it takes several,
