@@ -10,7 +10,7 @@ use spoolgate_ledger::segment::Segment;
 use spoolgate_wire::json;
 
 /// Every kind of line.
-pub(crate) const KINDS: [&str; 23] = [
+pub(crate) const KINDS: [&str; 25] = [
     "genesis",
     "start",
     "stop",
@@ -34,6 +34,8 @@ pub(crate) const KINDS: [&str; 23] = [
     "rotate",
     "admin",
     "redact",
+    "pull",
+    "not_told",
 ];
 
 /// Bytes as a line; bytes behind a first one below 32 as the body of that kind of line.

@@ -33,7 +33,7 @@ pub(crate) const FILES: [(&str, &str); 12] = [
     ("rules/sets/payees.yaml", SET),
     (
         "rules/notify.yaml",
-        include_str!("../../examples/proposals/notify.yaml"),
+        include_str!("../../examples/notify/notify.yaml"),
     ),
     ("rules/services.yaml", SERVICES),
     ("rules/gateway.yaml", GATEWAY),

@@ -11,7 +11,7 @@ use spoolgate_home::read::real_seams;
 use spoolgate_home::{HomeError, layout};
 use spoolgate_host::keyring::KEYRING_FILE;
 use spoolgate_ledger::segment;
-use spoolgate_rules::retention;
+use spoolgate_rules::{notify, retention};
 use spoolgate_wire::code::Exit;
 use spoolgate_wire::ids::Principal;
 
@@ -121,6 +121,7 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let strangers = strangers(home)?;
     write_template(home, &person)?;
     write_new(&home.join(retention::PATH), retention::SHIPPED)?;
+    write_new(&home.join(notify::PATH), notify::SHIPPED)?;
     let seams = real_seams(home)?;
     let origin = match &args.origin {
         Some(origin) => origin.clone(),

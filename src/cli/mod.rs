@@ -27,6 +27,7 @@ mod look;
 mod man;
 mod market;
 mod market_show;
+mod notify;
 mod orders;
 mod output;
 mod progress;
@@ -228,6 +229,12 @@ enum Command {
             token.txt"
     )]
     Services(services::Command),
+    /// Programs that tell people what happens: try them.
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  spoolgate notify test\n  spoolgate notify test phone"
+    )]
+    Notify(notify::Command),
     /// Halt entries, or allow them again.
     #[command(
         subcommand,
@@ -360,6 +367,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit> {
         Command::Proposals(command) => proposals::run(home, command, output),
         Command::Rules(command) => rules::run(home, command, output),
         Command::Services(command) => services::run(home, command, output),
+        Command::Notify(command) => notify::run(home, command, output),
         Command::Halt(command) => halt::run(home, command, output),
         Command::Heartbeat(args) => heartbeat::run(home, args, output),
         Command::Account(command) => account::run(home, command, output),

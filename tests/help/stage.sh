@@ -33,6 +33,7 @@ Y
 printf 'name: hosts\nkind: host\ngrows: on_approval\nentries: []\n' > rules/sets/hosts.yaml
 printf 'name: payees\nkind: word\ngrows: on_approval\nentries: []\n' > rules/sets/payees.yaml
 printf 'adapters:\n  - {actions: [email.send], adapter: stub}\n' > rules/gateway.yaml
+echo 'to: [{name: phone, on: [halt], program: cat, time_limit_s: 20, output_bytes_max: 4096}]' > rules/notify.yaml
 for who in trend-bot research-bot hermes prices risk-officer; do
   file=$who.key; [ $who = trend-bot ] && file=bot.key
   quiet spoolgate keys add $who --out $file

@@ -33,6 +33,10 @@ use spoolgate_wire::signing::SignKey;
 use spoolgate_wire::time::Time;
 use tempfile::TempDir;
 
+/// A receiver of notices, as in a home without faults.
+const TOLD: &str = "to: [{name: phone, on: [all], program: cat, time_limit_s: 5, \
+    output_bytes_max: 4096}]\n";
+
 const MAIL: &str = r#"{"to":["ann@example.com"],"subject":"hello","body":"a word"}"#;
 
 /// Whether this kernel supports the test.

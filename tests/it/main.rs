@@ -61,6 +61,7 @@ mod ledger_damage;
 mod ledger_python;
 mod limits_model;
 mod market;
+mod notices;
 mod outbox_kill;
 mod paper_model;
 mod power_cut;

@@ -26,6 +26,7 @@ pub mod halts;
 pub mod handle;
 pub mod history;
 pub mod market;
+pub mod notice;
 pub mod outbox;
 pub mod portfolio;
 pub mod prepare;

@@ -301,8 +301,6 @@ impl Home {
                 outcomes.extend(self.commit_part(&mut pending, &mut claims)?);
             }
         }
-        self.outside
-            .go_on_notifying(&self.core, &mut self.news, false);
         let can_wait = self.core.storage.is_full();
         if !can_wait {
             self.push_absences(&mut pending, now)?;
@@ -318,6 +316,7 @@ impl Home {
             self.push_case_work(&mut pending, now)?;
             self.commit(pending, Vec::new())?;
         }
+        self.outside.go_on_notifying(&self.core, &mut self.news);
         // Mark rule files as published now: a later start would write them again, and by then the
         // operator may have edited them.
         if !self.core.storage.is_full()
@@ -572,13 +571,12 @@ impl Home {
     /// # Errors
     /// Returns [`HomeError`] if the disk, the ledger or the index reports an error.
     pub fn settle(&mut self) -> Result<(), HomeError> {
-        self.outside
-            .go_on_notifying(&self.core, &mut self.news, true);
         if self.core.outstanding.len() >= OUTSTANDING_ONE_SHOT {
             self.mark_published()?;
         } else {
             self.core.save_snapshot()?;
         }
+        self.outside.end_notifying(&self.core, &mut self.news);
         Ok(self.core.store.rest()?)
     }
 

@@ -93,7 +93,7 @@ impl Home {
         if !self.core.ledger.publish_head()? {
             self.core.meet_full_disk()?;
         }
-        self.tell_of(&lines)?;
+        self.tell_of(&lines);
         for line in lines.iter().filter(|line| line.record.is_indexed()) {
             self.core
                 .store
@@ -229,9 +229,9 @@ impl Home {
         }
     }
 
-    /// Reports durable lines: events to the operator, opened cases to role commands, and proposals
-    /// to approvers.
-    fn tell_of(&mut self, lines: &[BatchLine]) -> Result<(), HomeError> {
+    /// Reports durable lines: events to the operator, opened cases to role commands, and notices to
+    /// receivers.
+    fn tell_of(&mut self, lines: &[BatchLine]) {
         for BatchLine { record, .. } in lines {
             if let (Some(event), Some(hear)) = (told_event(record), &mut self.news.on_event) {
                 hear(event);
@@ -243,10 +243,9 @@ impl Home {
                     commands.about(case.id.clone());
                 }
             }
-            self.outside
-                .notify_of(&self.core, &mut self.news, record.changes())?;
         }
-        Ok(())
+        let lines = lines.iter().map(|line| (line.seq, &line.record));
+        self.outside.notify_of(&self.core, &mut self.news, lines);
     }
 }
 

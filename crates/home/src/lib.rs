@@ -26,7 +26,7 @@ pub mod forward;
 pub mod index;
 pub mod layout;
 pub mod lookup;
-mod notify;
+pub mod notify;
 pub mod open;
 pub mod outbox;
 mod parts;

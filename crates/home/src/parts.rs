@@ -53,7 +53,7 @@ pub(super) struct Outside {
     pub(super) role_commands: Option<RoleCommands>,
     /// Requests that wait for a command of admission; `None` if none ever did.
     pub(super) external_policy: Option<ExternalPolicy>,
-    /// Notifications of approvers about proposals.
+    /// Notices to the receivers of `rules/notify.yaml`.
     pub(super) notifications: Notifications,
     /// What the sandbox leaves of the file system; `None` without a sandbox.
     pub(super) sandbox: Option<Boxed>,

@@ -4,11 +4,9 @@
 use std::path::Path;
 
 use super::batch::Pending;
-use super::core::Core;
 use super::derived::{File, Line, Projection, Source, Want};
 use super::error::HomeError;
 use super::open::Home;
-use super::parts::{News, Outside};
 use super::rulebook;
 use spoolgate_gate::proposals::{Change as Step, Ended, Proposed, pending_file, result_file};
 use spoolgate_gate::record::{EventKind, Record};
@@ -147,28 +145,6 @@ impl Home {
             self.outside.tell_out_of_reach(&self.core, &mut self.news);
             let event = events::rulebook_loaded(&hash, Some((&path, &id.to_string())), now);
             self.push_event(pending, Record::Event(EventKind::Rulebook, event))?;
-        }
-        Ok(())
-    }
-}
-
-impl Outside {
-    /// Notifies approvers of the proposals that changes make pending, with the pending files.
-    ///
-    /// # Errors
-    /// Returns [`HomeError::Record`] if a pending file cannot be rendered.
-    pub(super) fn notify_of(
-        &mut self,
-        core: &Core,
-        news: &mut News,
-        changes: &[Change],
-    ) -> Result<(), HomeError> {
-        for step in steps(changes) {
-            if let Step::Pended { proposed, .. } = step {
-                let text =
-                    pending_file(proposed).map_err(|error| HomeError::Record(error.to_string()))?;
-                self.notify(core, news, text);
-            }
         }
         Ok(())
     }

@@ -322,7 +322,7 @@ impl Home {
             self.show_watcher(since, &mut shown);
             // Ask after every round, or a gate under constant load would never ask.
             let heard = self.outside.ask_roles(&self.core)?;
-            if round.more || heard {
+            if round.more || heard || self.outside.has_notices_behind() {
                 continue;
             }
             if self.core.has_outstanding() {
@@ -382,8 +382,6 @@ impl Home {
     /// once.
     pub fn finish_within(&mut self, note: &str, hurry: &AtomicBool) -> Result<(), HomeError> {
         self.end_actions(hurry)?;
-        self.outside
-            .go_on_notifying(&self.core, &mut self.news, true);
         let changes = self.news.end_watching(&self.core);
         let (timestamp, note) = (self.core.ledger_now(), note.to_owned());
         self.news.events.push(Record::Event(
@@ -397,6 +395,8 @@ impl Home {
         ));
         self.write_news()?;
         self.mark_published()?;
+        // Receivers are also told that the run ended.
+        self.outside.end_notifying(&self.core, &mut self.news);
         self.outside.give_back_waiting(&self.core);
         self.intake.close_socket();
         self.core.sweep()

@@ -22,7 +22,7 @@ pub fn programs(book: &Rulebook) -> Vec<(String, &CommandRule)> {
         .adapters
         .iter()
         .filter_map(|adapter| adapter.command.as_ref());
-    let notify = book.notify.iter().map(|notify| &notify.command);
+    let notify = book.notify.to.iter().map(|receiver| &receiver.command);
     let admission = book.admission.iter().flat_map(|(domain, policy)| {
         let commands = [
             &policy.profile.policy_command,

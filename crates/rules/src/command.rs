@@ -1,5 +1,5 @@
 //! An external program that a rule file names. It answers for a council role, performs an outgoing
-//! action, notifies the operator of a proposal, or delivers a policy or a lineage.
+//! action, tells people what happens, or delivers a policy or a lineage.
 
 use std::num::NonZeroU16;
 
@@ -224,6 +224,11 @@ pub struct CommandRule {
 }
 
 impl CommandRule {
+    /// Returns the memory of a program whose rule does not say how much.
+    pub fn usual_memory() -> Memory {
+        Memory::usual::<MEMORY_BYTES>()
+    }
+
     /// Checks that the program can be started and that its limits are in range.
     ///
     /// # Errors

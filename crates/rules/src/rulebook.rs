@@ -119,8 +119,8 @@ pub struct Rulebook {
     pub theses: BTreeMap<ThesisSlug, Thesis>,
     /// Quotas of the spools; `None` if there are no quotas.
     pub rates: Option<Rates>,
-    /// The program that is notified of proposals; `None` if there is none.
-    pub notify: Option<Notify>,
+    /// The programs that tell people what happens.
+    pub notify: Notify,
     /// How long files stay; `None` if they stay for ever.
     pub retention: Option<Retention>,
     /// The services that outgoing actions may reach; empty if the home has no such file.
@@ -148,7 +148,7 @@ impl Rulebook {
         let mut strategies = BTreeMap::new();
         let mut theses_by_slug = BTreeMap::new();
         let mut rates = None;
-        let (mut notify, mut retention) = (None, None);
+        let (mut notify, mut retention) = (Notify::default(), None);
         let mut services = Services::default();
         let mut gateway = Gateway::default();
         let mut roles = None;
@@ -162,7 +162,7 @@ impl Rulebook {
                 "rules/rates.yaml" => rates = Some(Rates::read(path, text)?),
                 services::PATH => services = Services::read(path, text)?,
                 gateway::PATH => gateway = Gateway::read(path, text)?,
-                notify::PATH => notify = Some(Notify::read(path, text)?),
+                notify::PATH => notify = Notify::read(path, text)?,
                 retention::PATH => retention = Some(Retention::read(path, text)?),
                 roles::PATH => roles = Some(Roles::read(path, text)?),
                 _ => {

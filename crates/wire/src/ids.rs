@@ -100,6 +100,9 @@ names! {
     /// A rule; its file has the same name.
     RuleId, "rule id", "1 to 64 of a-z, 0-9 and `-`, starting with a letter or digit",
         r"^[a-z0-9][a-z0-9-]{0,63}$", slug;
+    /// A receiver of notices in `rules/notify.yaml`.
+    ReceiverName, "receiver", "1 to 64 of a-z, 0-9 and `-`, starting with a letter or digit",
+        r"^[a-z0-9][a-z0-9-]{0,63}$", slug;
     /// A set of values that rules refer to; its file has the same name.
     SetName, "set name", "1 to 64 of a-z, 0-9 and `-`, starting with a letter or digit",
         r"^[a-z0-9][a-z0-9-]{0,63}$", slug;

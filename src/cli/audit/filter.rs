@@ -16,7 +16,7 @@ use super::receipts::open_audit;
 use crate::cli::output::Output;
 
 /// Kinds of lines.
-const KINDS: [&str; 23] = [
+const KINDS: [&str; 25] = [
     "genesis",
     "start",
     "stop",
@@ -27,6 +27,8 @@ const KINDS: [&str; 23] = [
     "dead_man",
     "quota",
     "storage",
+    "pull",
+    "not_told",
     "rotate",
     "admin",
     "proposal",

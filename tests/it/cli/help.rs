@@ -3,7 +3,7 @@
 use super::*;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 121] = [
+const COMMANDS: [&str; 123] = [
     "",
     "actions",
     "actions open",
@@ -107,6 +107,8 @@ const COMMANDS: [&str; 121] = [
     "rules test",
     "rules explain",
     "rules diff",
+    "notify",
+    "notify test",
     "halt",
     "halt set",
     "halt clear",

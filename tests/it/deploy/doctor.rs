@@ -13,6 +13,7 @@ impl Sound {
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let sound = Sound { dir };
         succeed(&sound.home(), &["init", sound.home().to_str().unwrap()]);
+        fs::write(sound.home().join("rules/notify.yaml"), TOLD).unwrap();
         sound.give_away();
         sound
     }

@@ -170,6 +170,7 @@ fn home_for_users(dir: &Path, home: &Path) -> String {
         .output()
         .unwrap();
     assert!(made.status.success(), "{}", show(&made));
+    fs::write(home.join("rules/notify.yaml"), TOLD).unwrap();
     for _ in 0..2 {
         let done = Command::new("sh")
             .arg(home.join("deploy/users.sh"))

@@ -58,6 +58,7 @@ fn yaml_files_name_their_schema_and_are_valid_here_and_in_a_new_home() {
             "council",
             "examples/assistant/rules",
             "examples/proposals",
+            "examples/notify",
         ],
         40,
     );
@@ -155,7 +156,9 @@ const FILES: &[(&str, &str, &str)] = &[
     (
         "rules.notify",
         "rules/notify.yaml",
-        "command: {program: /bin/true, args: [a], time_limit_s: 5, output_bytes_max: 6}",
+        "to: [{name: phone, on: [all], program: p, args: [a], time_limit_s: 5, output_bytes_max: 6, \
+            read: [r], write: [w], memory_bytes_max: 1073741824, unix_sockets: \
+            true}]\ncommand: {program: /bin/true, args: [a], time_limit_s: 5, output_bytes_max: 6}",
     ),
     (
         "rules.retention",

@@ -64,10 +64,12 @@ pub enum EventKind {
     Storage,
     /// Working entries that are no longer allowed were withdrawn.
     Pull,
+    /// A notice did not reach a receiver of `rules/notify.yaml`.
+    NotTold,
 }
 
 impl EventKind {
-    const ALL: [EventKind; 11] = [
+    const ALL: [EventKind; 12] = [
         EventKind::Start,
         EventKind::Stop,
         EventKind::Rulebook,
@@ -79,6 +81,7 @@ impl EventKind {
         EventKind::Proposal,
         EventKind::Storage,
         EventKind::Pull,
+        EventKind::NotTold,
     ];
 
     /// The line's `kind`.
@@ -95,6 +98,7 @@ impl EventKind {
             EventKind::Proposal => "proposal",
             EventKind::Storage => "storage",
             EventKind::Pull => "pull",
+            EventKind::NotTold => "not_told",
         }
     }
 

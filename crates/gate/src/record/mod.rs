@@ -34,7 +34,7 @@ use spoolgate_wire::time::Time;
 pub enum Record {
     /// `genesis`.
     Genesis(Genesis),
-    /// A line that is not about one request, of one of ten kinds.
+    /// A line that is not about one request.
     Event(EventKind, Event),
     /// `rotate`: the log has new keys of its own.
     Rotate(Rotation),

@@ -9,7 +9,7 @@ use spoolgate_rules::admission::Profile;
 use spoolgate_rules::gateway::Gateway;
 use spoolgate_rules::golden::CaseFile;
 use spoolgate_rules::instruments::InstrumentsFile;
-use spoolgate_rules::notify::Notify;
+use spoolgate_rules::notify::NotifyFile;
 use spoolgate_rules::principals::PrincipalsFile;
 use spoolgate_rules::rates::RatesFile;
 use spoolgate_rules::retention::Retention;
@@ -93,9 +93,9 @@ pub static FILES: [HomeFile; 15] = [
         "`rules/instruments.yaml`: what may be traded, its exchange filters and its fees.",
         &[about::BRIDGE, about::ONCE, DIGITS, WHOLE, FILE],
     ),
-    file::<Notify>(
+    file::<NotifyFile>(
         "rules.notify",
-        "`rules/notify.yaml`: who is told that a proposal waits.",
+        "`rules/notify.yaml`: the programs that tell people what happens.",
         &[about::COMMAND, WHOLE],
     ),
     file::<PrincipalsFile>(

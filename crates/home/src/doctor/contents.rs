@@ -23,6 +23,7 @@ use spoolgate_host::sandbox::files_of;
 use spoolgate_ledger::segment;
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::command::CommandRule;
+use spoolgate_rules::notify::{self, Kind};
 use spoolgate_rules::safety::CageLevel;
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::ids::UnixUser;
@@ -115,6 +116,7 @@ impl Looking {
             Ok(book) => {
                 self.unix_users(&book);
                 self.programs(&book);
+                self.receivers(&book);
             }
             Err(fault) => {
                 let remedy = Some(self.command("rules lint"));
@@ -327,6 +329,30 @@ impl Looking {
         );
         let remedy = Some(format!("namei -l {}", quoted(&socket)));
         self.warn("socket", &socket, &message, remedy);
+    }
+
+    /// Warns until somebody is told that entries are closed.
+    fn receivers(&mut self, book: &Rulebook) {
+        let path = self.home.join(notify::PATH);
+        let is_told = |kind| book.notify.to.iter().any(|it| it.hears(kind));
+        let untold: Vec<&str> = [Kind::Halt, Kind::LossStop]
+            .into_iter()
+            .filter(|kind| !is_told(*kind))
+            .map(Kind::as_str)
+            .collect();
+        if untold.is_empty() {
+            let count = book.notify.to.len();
+            let receivers = if count == 1 { "receiver" } else { "receivers" };
+            self.ok("notify", &path, &format!("{count} {receivers}"));
+            return;
+        }
+        let message = format!("nobody is told of {}", untold.join(", "));
+        let remedy = format!(
+            "name a receiver in {}, then {}",
+            notify::PATH,
+            self.command("notify test")
+        );
+        self.warn("notify", &path, &message, Some(remedy));
     }
 
     /// Checks that the programs of the rules exist and that nobody else can change them.

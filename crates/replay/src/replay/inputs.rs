@@ -51,9 +51,11 @@ pub(super) fn should_be(
             _ => flattening(own, item, EventKind::Halt, line, rules),
         },
         Record::Event(EventKind::ClockStep, line) => clock_step(own, line),
-        Record::Event(EventKind::Quota, line) if line.changes.is_empty() => input(record),
-        Record::Event(EventKind::Quota, _) => {
-            Should::NotBe("a `quota` line changes nothing".to_owned())
+        Record::Event(EventKind::Quota | EventKind::NotTold, line) if line.changes.is_empty() => {
+            input(record)
+        }
+        Record::Event(EventKind::Quota | EventKind::NotTold, _) => {
+            Should::NotBe(format!("a `{}` line changes nothing", record.kind()))
         }
         Record::Event(EventKind::Storage, line) => match line.changes.as_slice() {
             [Change::StorageLevel { level }] if *level != state.storage => input(record),
