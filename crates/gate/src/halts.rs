@@ -91,6 +91,15 @@ impl On {
             .or_else(|| set.bridge.clone().map(On::Bridge))
     }
 
+    /// The option of commands that names it.
+    pub fn option(&self) -> String {
+        match self {
+            On::Strategy(name) => format!("--strategy {name}"),
+            On::Symbol(symbol) => format!("--symbol {symbol}"),
+            On::Bridge(name) => format!("--bridge {name}"),
+        }
+    }
+
     /// Whether an agent may halt it: a strategy that the rules give it.
     pub fn is_of(&self, rules: &Rulebook, agent: &Principal) -> bool {
         let rule = rules.principals.get(agent);

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::approvals::{self, End, Hold};
 use super::dead_man;
+use super::halts::{Halt, On};
 use super::prepare::escaped;
 use super::proposals;
 use super::record::{Decision, EventKind, Record, Response, Ruling, Status};
@@ -546,18 +547,25 @@ fn of_own(change: &Change) -> Option<Notice> {
             key(key_id, format!("a key was rotated; it ends at {at}"))
         }
         Change::KeyRevoked { key_id, .. } => key(key_id, "a key was revoked".to_owned()),
-        Change::HaltFile { present: true } => Notice::new(
-            Kind::Halt,
-            Level::Alarm,
-            "rules/HALT exists: entries are refused",
-        )
-        .remedy("remove the file rules/HALT"),
-        Change::HaltFile { present: false } => {
+        Change::HaltFile {
+            present: true,
+            flatten,
+        } => {
+            let flat = flat(*flatten);
+            let title = format!("rules/HALT exists: entries are refused{flat}");
+            Notice::new(Kind::Halt, Level::Alarm, title).remedy("remove the file rules/HALT")
+        }
+        Change::HaltFile { present: false, .. } => {
             Notice::new(Kind::HaltCleared, Level::Info, "rules/HALT was removed")
         }
-        Change::HaltSet { principal, halt } => of_halt(principal.as_ref(), &halt.by, &halt.reason),
-        Change::HaltCleared { principal } => {
-            let title = format!("the halt of {} ended", whose(principal.as_ref()));
+        Change::HaltSet {
+            principal,
+            on,
+            halt,
+        } => of_halt(principal.as_ref(), on.as_ref(), halt),
+        Change::HaltCleared { principal, on } => {
+            let whose = whose(principal.as_ref(), on.as_ref());
+            let title = format!("the halt of {whose} ended");
             Notice::new(Kind::HaltCleared, Level::Info, title)
         }
         Change::ClockFaulted(fault) => {
@@ -586,32 +594,44 @@ fn of_own(change: &Change) -> Option<Notice> {
         | Change::Approvals(_)
         | Change::Proposal(_)
         | Change::RulebookLoaded { .. }
+        | Change::Drilled { .. }
         | Change::HeadsGivenUp(_)
         | Change::ProgramChanged { .. } => return None,
     })
 }
 
-fn whose(principal: Option<&Principal>) -> &str {
-    principal.map_or("everybody", Principal::as_str)
+fn whose(principal: Option<&Principal>, on: Option<&On>) -> String {
+    match (principal, on) {
+        (_, Some(on)) => on.to_string(),
+        (Some(principal), None) => principal.to_string(),
+        (None, None) => "everybody".to_owned(),
+    }
 }
 
-fn of_halt(principal: Option<&Principal>, by: &Principal, reason: &str) -> Notice {
-    let whose = whose(principal);
-    let notice = Notice::new(
-        Kind::Halt,
-        Level::Alarm,
-        format!("entries of {whose} are halted"),
-    );
-    let notice = match principal {
-        Some(principal) => notice.about(principal),
-        None => notice,
+fn flat(flatten: bool) -> &'static str {
+    if flatten {
+        ", and positions are closed at the market"
+    } else {
+        ""
+    }
+}
+
+fn of_halt(principal: Option<&Principal>, on: Option<&On>, halt: &Halt) -> Notice {
+    let (whose, flat) = (whose(principal, on), flat(halt.flatten));
+    let title = format!("entries of {whose} are halted{flat}");
+    let option = match (principal, on) {
+        (_, Some(on)) => format!(" {}", on.option()),
+        (Some(principal), None) => format!(" --principal {principal}"),
+        (None, None) => String::new(),
+    };
+    let notice = Notice::new(Kind::Halt, Level::Alarm, title);
+    let notice = match (principal, on) {
+        (None, None) => notice,
+        _ => notice.about(whose),
     };
     notice
-        .text(quoted(&format!("by {by}: {reason}")))
-        .remedy(match principal {
-            Some(principal) => format!("spoolgate halt clear --principal {principal} --reason WHY"),
-            None => "spoolgate halt clear --reason WHY".to_owned(),
-        })
+        .text(quoted(&format!("by {}: {}", halt.by, halt.reason)))
+        .remedy(format!("spoolgate halt clear{option} --reason WHY"))
 }
 
 fn of_storage(level: storage::Level) -> Notice {

@@ -1,7 +1,6 @@
 //! Explains to the operator why entries are closed.
 
 use spoolgate_gate::State;
-use spoolgate_gate::state::On;
 
 /// Returns why the rule files cannot be used; `None` if they can.
 pub fn rules_fault(state: &State) -> Option<String> {
@@ -35,11 +34,7 @@ pub fn why_closed(state: &State) -> Vec<String> {
     reasons
         .extend(principals.map(|(name, halt)| format!("entries of `{name}` are {}", halt.told())));
     for (on, halt) in state.halts.parts() {
-        let clear = match &on {
-            On::Strategy(name) => format!("--strategy {name}"),
-            On::Symbol(symbol) => format!("--symbol {symbol}"),
-            On::Bridge(name) => format!("--bridge {name}"),
-        };
+        let clear = on.option();
         reasons.push(format!(
             "entries of {on} are {}; `spoolgate halt clear {clear}` opens them again",
             halt.told()

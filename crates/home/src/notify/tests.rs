@@ -15,7 +15,13 @@ fn halts(count: usize) -> Vec<Notice> {
     let event = Event {
         timestamp: Time::EPOCH,
         note: "x".to_owned(),
-        changes: vec![spoolgate_gate::Change::HaltFile { present: true }; count],
+        changes: vec![
+            spoolgate_gate::Change::HaltFile {
+                present: true,
+                flatten: false
+            };
+            count
+        ],
         cage: None,
     };
     notice::of(&Record::Event(EventKind::Halt, event))
