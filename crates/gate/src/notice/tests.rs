@@ -26,6 +26,7 @@ fn changes_have_their_kinds_and_levels() {
     let gap = json!({"previous": "10", "open": "20", "time": AT});
     let halt = json!({"by": "owner", "at": AT, "reason": "trouble"});
     let of_bot = json!({"principal": "bot", "halt": halt});
+    let of_symbol = json!({"on": {"symbol": "BTC-USD"}, "halt": halt});
     let key = json!({"key_id": "k", "principal": "bot", "algorithm": "hmac-sha256",
         "added_at": AT, "ends_at": null, "revoked_at": null});
     let tripped = json!({"principal": "bot",
@@ -37,6 +38,7 @@ fn changes_have_their_kinds_and_levels() {
         ["halt", {"HaltFile": {"present": false}}, "halt_cleared", "info", ""],
         ["tick", {"HaltSet": {"halt": halt}}, "halt", "alarm", ""],
         ["tick", {"HaltSet": of_bot}, "halt", "alarm", "bot"],
+        ["tick", {"HaltSet": of_symbol}, "halt", "alarm", "symbol `BTC-USD`"],
         ["tick", {"HaltCleared": {}}, "halt_cleared", "info", ""],
         ["dead_man", {"DeadMan": {"Tripped": tripped}}, "dead_man", "alarm", "bot"],
         ["tick", {"Book": {"DrawdownLatched": {"at": AT, "equity": "4500"}}},
@@ -220,4 +222,24 @@ fn a_line_names_the_receiver_that_was_not_told() {
     let body = json!({"timestamp": AT, "note": note, "changes": []});
     let notices = notices("not_told", &body);
     assert_eq!(notices[0].not_to.as_deref(), Some("phone"));
+}
+
+/// What a person reads of a halt says what it covers, what it closes and how to end it.
+#[test]
+fn halts_of_parts_and_halts_that_close_positions_say_so() {
+    let halt = json!({"by": "owner", "at": AT, "reason": "trouble", "flatten": true});
+    let set = json!({"on": {"strategy": "trend"}, "halt": halt});
+    let notice = one("tick", json!([{"HaltSet": set}]));
+    let title = "entries of strategy `trend` are halted, and positions are closed at the market";
+    assert_eq!(notice.title, title);
+    let clear = "spoolgate halt clear --strategy trend --reason WHY";
+    assert_eq!(notice.remedy, clear);
+    let file = json!([{"HaltFile": {"present": true, "flatten": true}}]);
+    let title = one("halt", file).title;
+    assert!(
+        title.ends_with("and positions are closed at the market"),
+        "{title}"
+    );
+    let drilled = json!({"timestamp": AT, "note": "n", "changes": [{"Drilled": {"at": AT}}]});
+    assert_eq!(notices("tick", &drilled), []);
 }
