@@ -252,6 +252,8 @@ pub(super) struct World {
     has_failed: bool,
     /// Bytes until the disk is full.
     room: Option<usize>,
+    /// Whether this process was told that it is.
+    was_full: bool,
     /// A hash of all calls, which tells two runs apart.
     trace: u64,
     /// All calls in words, if requested.
@@ -316,6 +318,18 @@ impl World {
         fails
     }
 
+    fn failure(&mut self) -> io::Error {
+        match self.dice.one_in(2) {
+            true => error(EIO),
+            false => self.full(),
+        }
+    }
+
+    fn full(&mut self) -> io::Error {
+        self.was_full = true;
+        error(ENOSPC)
+    }
+
     /// Returns nanoseconds that differ for any two changes.
     fn now(&self) -> i128 {
         i128::from(self.clock.now().ms()) * 1_000_000 + self.changes % 1_000_000
@@ -345,7 +359,7 @@ impl World {
     ) -> io::Result<()> {
         let dying = self.call(verb, path)?;
         if self.fails() {
-            return Err(error(if self.dice.one_in(2) { EIO } else { ENOSPC }));
+            return Err(self.failure());
         }
         change(self)?;
         if dying.is_some() {
@@ -414,8 +428,8 @@ impl World {
         inode.modified = now;
         match (dying, failing, full) {
             (Some(_), ..) => Err(error(EIO)),
-            (None, true, _) => Err(error(if self.dice.one_in(2) { EIO } else { ENOSPC })),
-            (None, false, true) => Err(error(ENOSPC)),
+            (None, true, _) => Err(self.failure()),
+            (None, false, true) => Err(self.full()),
             (None, false, false) => Ok(()),
         }
     }
@@ -548,6 +562,7 @@ impl SimDisk {
             fails_now: false,
             has_failed: false,
             room: None,
+            was_full: false,
             trace: 0xcbf2_9ce4_8422_2325,
             story: None,
             changes: 0,
@@ -599,7 +614,7 @@ impl SimDisk {
             .chain(pending)
             .collect();
         world.inodes.retain(|number, _| there.contains(number));
-        (world.calls, world.dead) = (0, false);
+        (world.calls, world.dead, world.was_full) = (0, false, false);
         world.tell(|| {
             format!("---- a process starts: dies at {dies_at:?}, {fault:?}, room {room:?}")
         });
@@ -609,6 +624,11 @@ impl SimDisk {
     /// Sets what happens to the next call of a verb at or below a path.
     pub(super) fn next(&self, verb: &'static str, path: &str, next: Next) {
         self.world().next = Some((verb, path.into(), next));
+    }
+
+    /// Whether this process was told that the disk is full.
+    pub(super) fn was_full(&self) -> bool {
+        self.world().was_full
     }
 
     /// Whether the process died.

@@ -222,7 +222,8 @@ impl Reader {
                 self.decisions.insert(seq, *decision);
             }
             Some(Record::Response(response)) => {
-                let revealed = sealed::response(disk, &response)
+                // This reading is not the process's own, so it cannot die in it.
+                let revealed = sealed::response(&disk.fork(), &response)
                     .map_err(|why| format!("line {seq}: {why}"))?;
                 if !revealed.is_whole {
                     return Err(format!("line {seq} names a disclosure that is not there"));
