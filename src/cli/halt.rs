@@ -18,7 +18,7 @@ use spoolgate_wire::code::{Code, Exit};
 
 use super::handover::{self, Person};
 use super::look;
-use super::output::Output;
+use super::output::{Output, causes};
 
 /// The commands.
 #[derive(clap::Subcommand)]
@@ -234,7 +234,7 @@ fn brake(home: &Path, handed: Result<Exit>, flatten: bool, output: &Output) -> S
         return Stop::Failed(handed);
     }
     if let Err(error) = handed {
-        output.remark(&format!("{error:#}"));
+        output.remark(&causes(&error));
     }
     if flatten && let Err(why) = demand_flat(&file) {
         output.remark(&format!(

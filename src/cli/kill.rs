@@ -21,7 +21,7 @@ use spoolgate_wire::ids::{Leg, OrderId, StrategyName, Symbol};
 use super::halt::{self, Part, Stop};
 use super::handover::{self, Person};
 use super::look;
-use super::output::Output;
+use super::output::{Output, causes, plain};
 
 /// Longest wait, seconds.
 const WAIT_S_MAX: u32 = 3600;
@@ -410,10 +410,16 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         }
     };
     let deadline = Instant::now() + Duration::from_secs(u64::from(args.wait));
+    let mut told = String::new();
     let summary = loop {
         let has_gate = holder(home, real_seams(home)?.disk.as_ref()).is_ok_and(|it| it.is_some());
         if !has_gate && let Err(error) = handover::take_turn(home) {
-            output.remark(&format!("{error:#}"));
+            // The next look may fail for the same reason.
+            let why = causes(&error);
+            if why != told {
+                output.remark(&why);
+            }
+            told = why;
         }
         let found = look::view(home).map(|(view, _)| {
             seen.look(&view.state, &scope);
@@ -429,7 +435,7 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
                 break Some((summary, is_halted));
             }
             Err(error) if is_over => {
-                output.remark(&format!("{error:#}"));
+                output.remark(&causes(&error));
                 break None;
             }
             _ => std::thread::sleep(POLL),
@@ -488,7 +494,7 @@ fn print_rows(rows: Vec<(String, String)>, output: &Output) -> Result<()> {
     let width = width.unwrap_or(0);
     for (what, told) in rows {
         let line = format!("{what:<width$}   {told}");
-        output.line(&super::output::plain(line.trim_end()))?;
+        output.line(&plain(line.trim_end()))?;
     }
     Ok(())
 }
@@ -519,7 +525,7 @@ fn tell(
         output.json(&summary.json(scope, stopped, wait_s))?;
     } else {
         let closed = format!("entries closed for {}", scope.in_words());
-        output.line(&super::output::plain(&match stopped {
+        output.line(&plain(&match stopped {
             Stopped::Line(line) => format!("line {line}: {closed}"),
             Stopped::File => "`rules/HALT`: entries closed for everybody".to_owned(),
         }))?;
@@ -537,7 +543,7 @@ fn tell(
         } else {
             String::new()
         };
-        output.line(&super::output::plain(&format!(
+        output.line(&plain(&format!(
             "not confirmed after {wait_s} s: {}{more} (exit code 8; `spoolgate orders` tells more)",
             shown.join(" ")
         )))?;

@@ -48,6 +48,18 @@ pub(super) fn is_broken_pipe(error: &anyhow::Error) -> bool {
         .any(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
+/// Says what went wrong, without causes that an outer error already names.
+pub(super) fn causes(error: &anyhow::Error) -> String {
+    let mut message = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !message.contains(&cause) {
+            let colon = if message.is_empty() { "" } else { ": " };
+            message = format!("{message}{colon}{cause}");
+        }
+    }
+    message
+}
+
 /// Returns whether standard output could not be written. The command may have taken effect all the
 /// same.
 pub(super) fn is_unwritten(error: &anyhow::Error) -> bool {
@@ -175,15 +187,7 @@ impl Output {
 
     /// Prints an error: in words, or as JSON for programs.
     pub(super) fn error(&self, error: &anyhow::Error, code: Option<Code>, exit: Exit) {
-        // Leave out causes that an outer error already names.
-        let mut message = String::new();
-        for cause in error.chain().map(ToString::to_string) {
-            if !message.contains(&cause) {
-                let colon = if message.is_empty() { "" } else { ": " };
-                message = format!("{message}{colon}{cause}");
-            }
-        }
-        let message = plain(&message);
+        let message = plain(&causes(error));
         let _ = match self.format {
             Format::Table | Format::Csv => match code {
                 Some(code) => writeln!(io::stderr(), "spoolgate: {code}: {message}"),

@@ -261,6 +261,19 @@ fn without_rules_or_a_keyring() {
     assert!(err(&done).contains("closes no positions"), "{}", err(&done));
     fs::remove_file(home.join("rules/HALT")).unwrap();
     fs::write(home.join("state/keyring.db"), keyring).unwrap();
+    // Without any rules no gate starts, and the reason is told once.
+    let (kept, away) = (home.join("audit/rulebooks"), home.join("audit/away"));
+    fs::rename(&kept, &away).unwrap();
+    let done = spoolgate(&home, &command);
+    assert_eq!(done.status.code(), Some(8), "{}{}", out(&done), err(&done));
+    assert_eq!(
+        err(&done).matches("No such file").count(),
+        3,
+        "{}",
+        err(&done)
+    );
+    fs::rename(&away, &kept).unwrap();
+    fs::remove_file(home.join("rules/HALT")).unwrap();
     let (code, told) = kill(&home, &["--flatten", "--wait", "1"]);
     assert_eq!(
         (code, &told["halted_by"]),
