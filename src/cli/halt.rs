@@ -141,9 +141,11 @@ fn set(home: &Path, args: &SetArgs, output: &Output) -> Result<Exit> {
     }
     match stop(home, &args.by, payload, false, output) {
         Stop::Answered(answer) => handover::report(Some(&answer), output, |answer| {
+            let of = whose(answer).map(|name| format!(" of `{name}`"));
             format!(
-                "entries are halted and working entries are {}; exits are still allowed (ledger line \
-                    {})",
+                "entries{} are halted and working entries are {}; exits are still allowed (ledger \
+                    line {})",
+                of.unwrap_or_default(),
                 if args.keep_orders { "kept" } else { "pulled" },
                 answer.audit_ref
             )
@@ -190,6 +192,13 @@ pub(super) fn stop(
         output.remark(&format!("{}: {}", error.code, error.message));
     }
     brake(home, Ok(answer.exit()), flatten, output)
+}
+
+/// Returns whose entries a halt stops, if it is about one principal.
+pub(super) fn whose(answer: &Answer) -> Option<String> {
+    let data = serde_json::from_str::<serde_json::Value>(answer.data.as_ref()?.get()).ok()?;
+    let name = data.pointer("/HaltSet/principal")?.as_str()?;
+    Some(name.to_owned())
 }
 
 /// Sends the request. `None` if a running gate did not answer in time.

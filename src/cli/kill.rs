@@ -74,6 +74,8 @@ fn wait(text: &str) -> Result<u32, String> {
 
 /// What the command is about.
 struct Scope {
+    /// The agent that sent the request, which halts only itself.
+    principal: Option<String>,
     strategy: Option<String>,
     symbol: Option<String>,
     bridge: Option<String>,
@@ -90,7 +92,9 @@ impl Scope {
     }
 
     fn entry(&self, order: &Order) -> bool {
+        let of = self.principal.as_deref();
         order.role == OrderRole::Entry
+            && of.is_none_or(|of| order.source.as_str() == of)
             && self.covers(&order.strategy, &order.symbol, bridge_of(order))
     }
 
@@ -108,6 +112,7 @@ impl Scope {
         let named = parts
             .into_iter()
             .find_map(|(kind, name)| Some(format!("{kind} {}", name.as_deref()?)));
+        let named = named.or_else(|| self.principal.clone());
         named.unwrap_or_else(|| "everybody".to_owned())
     }
 }
@@ -175,6 +180,8 @@ struct Held {
     is_told: bool,
     /// Whether its symbol is doubted.
     is_doubted: bool,
+    /// The last order that was to close it and that the venue dropped.
+    dropped: Option<OrderId>,
 }
 
 impl Summary {
@@ -304,7 +311,10 @@ impl Held {
                     clear --symbol {}`",
                 self.symbol
             ),
-            (Some(_), None, _) => format!("{what} held"),
+            (Some(_), None, _) => match self.dropped {
+                Some(id) => format!("{what} held; {id} was dropped, and the gate tries again"),
+                None => format!("{what} held"),
+            },
             (Some(_), Some(order), None) => format!("{what}: {order} waits for a price"),
             (Some(_), Some(order), Some(bridge)) => {
                 let told = if self.is_told {
@@ -321,7 +331,8 @@ impl Held {
 
 fn held(state: &State, symbol: &Symbol, strategy: &StrategyName, was: Amount) -> Held {
     let key = (symbol.clone(), strategy.clone());
-    let left = state.book.positions.get(&key).map(|held| held.size);
+    let position = state.book.positions.get(&key);
+    let left = position.map(|held| held.size);
     let mut orders = state.book.orders.values().rev();
     let order =
         orders.find(|order| order.order_id.leg == Leg::Flatten && order.is_of(strategy, symbol));
@@ -336,6 +347,7 @@ fn held(state: &State, symbol: &Symbol, strategy: &StrategyName, was: Amount) ->
             .and_then(|order| order.at_venue.as_ref())
             .is_some_and(|venue| venue.version > 0),
         is_doubted: state.book.doubted_symbols.contains_key(symbol),
+        dropped: position.and_then(|position| Some(position.dropped?.order_id)),
     }
 }
 
@@ -373,7 +385,8 @@ fn untaken_in_words(untaken: Option<(usize, u64)>) -> String {
 
 /// Runs the command.
 pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
-    let scope = Scope {
+    let mut scope = Scope {
+        principal: None,
         strategy: args.on.strategy.clone(),
         symbol: args.on.symbol.clone(),
         bridge: args.on.bridge.clone(),
@@ -394,18 +407,21 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let is_part = !args.on.members().is_empty();
     let flatten_by_file = args.flatten && !is_part;
     let stopped = match halt::stop(home, &args.by, payload, flatten_by_file, output) {
-        Stop::Answered(answer) if answer.error.is_none() => Stopped::Line(answer.audit_ref.clone()),
+        Stop::Answered(answer) if answer.error.is_none() => {
+            scope.principal = halt::whose(&answer);
+            Stopped::Line(answer.audit_ref.clone())
+        }
         Stop::Answered(answer) => {
             return handover::report(Some(&answer), output, |_| String::new());
         }
         Stop::Failed(handed) => return handed,
         Stop::Braked => {
-            if args.flatten && is_part {
-                output.remark(
-                    "`rules/HALT` was created instead, which halts the entries of everybody; it \
-                        closes no positions, because you asked only for a part",
-                );
-            }
+            output.remark(if args.flatten && is_part {
+                "`rules/HALT` was created instead, which halts the entries of everybody; it closes no \
+                    positions, because you asked only for a part"
+            } else {
+                "`rules/HALT` was created instead, which halts the entries of everybody"
+            });
             Stopped::File
         }
     };

@@ -17,7 +17,7 @@ use spoolgate_wire::amount::Amount;
 use spoolgate_wire::code::Exit;
 use spoolgate_wire::time::Time;
 
-pub(super) use spoolgate_home::closed::{rules_fault, why_closed};
+pub(super) use spoolgate_home::closed::{closed_for_now, rules_fault, why_closed};
 
 use super::output::Output;
 

@@ -6,8 +6,11 @@ use std::path::Path;
 use anyhow::Result;
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::code::Exit;
+use spoolgate_wire::ids::OrderId;
 
+use super::explain_words;
 use super::handover::{self, Person};
+use super::look;
 use super::output::Output;
 
 /// The commands about one order.
@@ -69,12 +72,24 @@ pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exi
         &payload,
         output,
         |answer| {
-            format!(
-                "`{}` is cancelled, or the venue is asked to (ledger line {})",
-                args.order, answer.audit_ref
-            )
+            let what = ended(home, &args.order).unwrap_or_else(|| "may be cancelled".to_owned());
+            let line = &answer.audit_ref;
+            format!("`{}` {what} (ledger line {line})", args.order)
         },
     )
+}
+
+/// Says how an order ended, or that its end is asked for; `None` if that cannot be read.
+fn ended(home: &Path, order: &str) -> Option<String> {
+    let id = OrderId::parse(order).ok()?;
+    let (view, _) = look::view(home).ok()?;
+    if let Some(order) = view.state.book.orders.get(&id) {
+        let bridge = &order.at_venue.as_ref()?.bridge;
+        order.ending()?;
+        return Some(format!("ends once `{bridge}` has confirmed it"));
+    }
+    let closed = view.closed_order(id).ok()??;
+    Some(explain_words::end(closed.end).to_owned())
 }
 
 /// Closes a position.

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use spoolgate_gate::State;
 use spoolgate_gate::storage::{Room, Scarce};
 use spoolgate_home::HomeError;
 use spoolgate_home::read::real_seams;
@@ -61,7 +60,9 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
             None => Exit::Refused,
         });
     }
-    let (view, _) = look::view(home)?;
+    let (view, now) = look::view(home)?;
+    let mut closed = look::why_closed(&view.state);
+    closed.extend(look::closed_for_now(&view.state, &view.rulebook, now));
     let storage = seams.disk.space(Path::new(segment::AUDIT_DIR)).ok();
     let storage = storage.map(|space| {
         let was_low = !view.state.storage.is_normal();
@@ -73,14 +74,14 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
             "spool_left": watcher(gate.as_ref()).map(|watcher| &watcher.spool_left),
             "storage": storage,
             "halts": view.state.halts,
-            "closed": look::why_closed(&view.state),
+            "closed": closed,
         }))?;
         return Ok(Exit::Success);
     }
     let mut rows = vec![gate_in_words(gate.as_ref())];
     rows.extend(left_in_words(gate.as_ref()));
     rows.extend(storage.map(|storage| ("storage".to_owned(), storage.in_words())));
-    rows.extend(closed_in_words(&view.state));
+    rows.extend(closed_in_words(closed));
     print(&rows, output)?;
     Ok(Exit::Success)
 }
@@ -178,8 +179,7 @@ fn left_in_words(gate: Option<&Holder>) -> Vec<Row> {
     .collect()
 }
 
-fn closed_in_words(state: &State) -> Vec<Row> {
-    let reasons = look::why_closed(state);
+fn closed_in_words(reasons: Vec<String>) -> Vec<Row> {
     if reasons.is_empty() {
         return vec![("entries".to_owned(), "open".to_owned())];
     }

@@ -202,6 +202,7 @@ pub fn of(record: &Record) -> Vec<Notice> {
         | Record::Council(_)
         | Record::Redact(_) => {}
     }
+    notices.extend(pulled_beside(record));
     let day = record.timestamp().day_start();
     for change in record.changes() {
         // No match here has a wildcard: whoever adds a change decides whether people are told.
@@ -217,6 +218,25 @@ pub fn of(record: &Record) -> Vec<Notice> {
         });
     }
     notices
+}
+
+/// The notice of entries that a line of another kind withdraws, such as a row of market data.
+fn pulled_beside(record: &Record) -> Option<Notice> {
+    if matches!(record, Record::Event(EventKind::Pull, _)) {
+        return None;
+    }
+    let changes = record.changes().iter();
+    let pulled = changes.filter_map(|change| match change {
+        Change::Book(change) => change.why(),
+        _ => None,
+    });
+    let checks: Vec<&str> = pulled.map(|why| why.check.as_str()).collect();
+    let check = checks.first()?;
+    Some(
+        Notice::new(Kind::Pull, Level::Act, "working entries were withdrawn")
+            .text(format!("{} entries, the first by `{check}`", checks.len()))
+            .remedy("spoolgate orders"),
+    )
 }
 
 /// The notice of an event, if it is not about one of its changes.
@@ -281,7 +301,17 @@ fn receiver_of(note: &str) -> Option<&str> {
 }
 
 fn of_response(line: &Response) -> Option<Notice> {
-    if line.metadata.code != Some(Code::UnknownOutcome) {
+    // Each of these says that it is unknown whether the action was done.
+    let is_unknown = matches!(
+        line.metadata.code,
+        Some(
+            Code::UnknownOutcome
+                | Code::AdapterCrashed
+                | Code::AdapterTimedOut
+                | Code::AdapterOutput
+        )
+    );
+    if !is_unknown {
         return None;
     }
     let title = format!("it is unknown how {} of {} ended", line.action, line.source);
@@ -320,6 +350,19 @@ fn of_checks(line: &Decision) -> Vec<Notice> {
     let lost = |row: &CheckRow| {
         let is_lost = !row.passed && row.value.is_some() && row.limit.is_some();
         let name = row.name.as_ref();
+        let strategy = line.strategy.as_deref().filter(|_| name == "loss_streak");
+        if let Some(strategy) = strategy.filter(|_| !row.passed) {
+            let title = format!("strategy {strategy} takes no entries");
+            return Some(Notice {
+                once: Some(format!("{name} {strategy} {day}")),
+                ..Notice::new(Kind::EntriesClosed, Level::Alarm, title)
+                    .about(strategy)
+                    .text("its trades have lost too often in a row")
+                    .remedy(format!(
+                        "spoolgate halt clear --strategy {strategy} --reason WHY"
+                    ))
+            });
+        }
         (is_lost && LOSS_STOPS.contains(&name)).then(|| loss_stop(name, day))
     };
     let checks = line.checks.iter();

@@ -123,12 +123,13 @@ impl Refusal {
 }
 
 /// Escapes what a terminal would obey: control characters, including the C1 ones that JSON leaves
-/// as they are, and characters that change the direction of writing.
+/// as they are, characters that change the direction of writing or end a line, and characters that
+/// nobody sees.
 pub fn escaped(text: &str) -> String {
     let obeyed = |c: char| {
         c.is_control()
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}'
-                | '\u{2066}'..='\u{2069}')
+            || matches!(c, '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
     };
     if text.len() <= REFUSAL_CHARS_MAX && text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
         return text.to_owned();

@@ -1,6 +1,20 @@
 //! Explains to the operator why entries are closed.
 
 use spoolgate_gate::State;
+use spoolgate_gate::portfolio::portfolio;
+use spoolgate_rules::Rulebook;
+use spoolgate_wire::time::Time;
+
+/// Checks that close entries by what happened or by the time of day, and that open again by
+/// themselves.
+const PASSING: [&str; 6] = [
+    "daily_loss_halt",
+    "weekly_loss_halt",
+    "repeated_execution",
+    "loss_streak",
+    "cooldown",
+    "time_window",
+];
 
 /// Returns why the rule files cannot be used; `None` if they can.
 pub fn rules_fault(state: &State) -> Option<String> {
@@ -10,7 +24,23 @@ pub fn rules_fault(state: &State) -> Option<String> {
     ))
 }
 
-/// Lists every reason why entries of some principal, strategy or symbol are closed.
+/// Lists what closes entries now and depends on the rules and the time: losses, pauses, cooldowns and
+/// restricted times.
+pub fn closed_for_now(state: &State, rules: &Rulebook, now: Time) -> Vec<String> {
+    let concerns = state.control.concerns.iter();
+    let paused = concerns.filter(|(_, decided)| decided.paused);
+    let paused = paused.map(|(concern, _)| {
+        format!("`{concern}` is paused by a control decision: its strategy may only reduce")
+    });
+    let limits = portfolio(state, rules, now).limits.into_iter();
+    let shut = limits
+        .filter(|row| PASSING.contains(&row.check))
+        .filter_map(|row| Some(format!("{}: `{}`: {}", row.of, row.check, row.closed?)));
+    paused.chain(shut).collect()
+}
+
+/// Lists every reason why entries of some principal, strategy or symbol are closed until something
+/// is done about it.
 pub fn why_closed(state: &State) -> Vec<String> {
     let mut reasons: Vec<String> = rules_fault(state).into_iter().collect();
     if state.halts.file {

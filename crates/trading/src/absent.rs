@@ -3,11 +3,11 @@
 
 use super::book::Book;
 use super::change::Change;
-use super::order::{Order, OrderRole, Position};
+use super::order::{Order, OrderEnd, OrderRole, Position};
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::rulebook::RulebookError;
 use spoolgate_wire::amount::Amount;
-use spoolgate_wire::ids::{OrderId, Principal};
+use spoolgate_wire::ids::{Leg, OrderId, Principal};
 use spoolgate_wire::orders::{OrderType, TimeInForce};
 use spoolgate_wire::time::Time;
 
@@ -43,17 +43,48 @@ pub fn left_behind(book: &Book, rules: &Rulebook) -> Option<RulebookError> {
 
 /// Returns the part of a position that no exit at the market closes yet. `None` if it is not exact.
 pub fn left_to_close(book: &Book, position: &Position) -> Option<Amount> {
-    let is_closing = |order: &&Order| {
-        order.role == OrderRole::Exit
-            && order.order_type == OrderType::Market
-            && order.is_of(&position.strategy, &position.symbol)
-    };
+    left_beside(book, position, |_| true)
+}
+
+/// As [`left_to_close`], but exits of agents do not count, because an agent can cancel them.
+pub fn left_to_close_by_hand(book: &Book, position: &Position) -> Option<Amount> {
+    left_beside(book, position, |order| order.order_id.leg == Leg::Flatten)
+}
+
+fn left_beside(
+    book: &Book,
+    position: &Position,
+    counts: impl Fn(&Order) -> bool,
+) -> Option<Amount> {
     let mut left = position.size.abs();
-    for order in book.orders.values().filter(is_closing) {
-        left = left.checked_sub(order.leaves())?;
+    for order in book.orders.values() {
+        let is_at_market = order.role == OrderRole::Exit && order.order_type == OrderType::Market;
+        if is_at_market && order.is_of(&position.strategy, &position.symbol) && counts(order) {
+            left = left.checked_sub(order.leaves())?;
+        }
     }
     Some(left)
 }
+
+/// Retires the exits that agents sent for a position, so that they sell nothing that a person closes.
+pub fn retire_exits(book: &Book, position: &Position, at: Time) -> Vec<Change> {
+    let own = book.orders.values().filter(|order| {
+        let is_sent = order.role == OrderRole::Exit && order.order_id.leg == Leg::Order;
+        is_sent && order.is_of(&position.strategy, &position.symbol) && order.ending().is_none()
+    });
+    own.take(RETIRED_MAX)
+        .map(|order| Change::OrderClosed {
+            order_id: order.order_id,
+            end: OrderEnd::Retired,
+            at,
+            why: None,
+        })
+        .collect()
+}
+
+/// Maximum number of exits that one line retires, so that it fits. A leg has fewer, unless an earlier
+/// version filled it.
+const RETIRED_MAX: usize = 99;
 
 /// Returns the order of line `seq` that closes what is [left to close](left_to_close) of a position; `None` if
 /// that is nothing.

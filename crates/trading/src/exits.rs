@@ -7,9 +7,11 @@
 //! Counted are the exits that agents sent and that the gate does not want to end. Protective stops
 //! and targets follow their entries, and market orders `o-N-flatten` come from people and from the
 //! gate: they do not count, never give way, and nothing waits for them or merges into them.
+//!
+//! At a venue every exit waits until exits and targets of its leg that gave way are gone there.
 
 use super::book::Book;
-use super::order::{Order, OrderRole};
+use super::order::{AtVenue, Order, OrderEnd, OrderRole};
 use spoolgate_wire::ids::{Leg, StrategyName, Symbol};
 use spoolgate_wire::orders::{OrderType, Side, TimeInForce};
 
@@ -66,17 +68,36 @@ pub fn joining<'a>(
     }
 }
 
-/// Whether a market exit waits, so that no bridge is instructed about it: an earlier one of its leg
-/// may still fill.
-pub(super) fn waits<'a>(exit: &Order, mut orders: impl Iterator<Item = &'a Order>) -> bool {
-    let is_ahead = |order: &Order| {
-        is_sent(order)
-            && is_at_market(order)
-            && order.order_id < exit.order_id
-            && order.side == exit.side
-            && order.is_of(&exit.strategy, &exit.symbol)
+/// Whether an exit waits, so that no bridge is instructed about it: an exit or target of its leg that
+/// was retired may still fill at its venue, or this is a market exit and an earlier one may. The venue
+/// would sell both, although the position has only one of them. An order of the gate waits for what
+/// was retired only while a stop works, because a position without one is worse.
+pub(super) fn waits<'a>(exit: &Order, orders: impl Iterator<Item = &'a Order> + Clone) -> bool {
+    if exit.role != OrderRole::Exit {
+        return false;
+    }
+    let mut leg =
+        orders.filter(|order| order.side == exit.side && order.is_of(&exit.strategy, &exit.symbol));
+    let is_stop = |order: &Order| order.role == OrderRole::Protective && order.ending().is_none();
+    let may_wait = is_sent(exit) || leg.clone().any(is_stop);
+    let is_queued = is_sent(exit) && is_at_market(exit);
+    leg.any(|order| {
+        let is_market_exit = is_sent(order) && is_at_market(order);
+        let is_earlier = is_queued && is_market_exit && order.order_id < exit.order_id;
+        is_earlier || may_wait && is_leaving(order, is_sent(exit))
+    })
+}
+
+/// Whether a venue may still fill an exit or target whose size is not reserved: one that the gate has
+/// retired, and beside an order of the gate also one that an agent cancels.
+fn is_leaving(order: &Order, is_for_sent: bool) -> bool {
+    let is_exit = matches!(order.role, OrderRole::Exit | OrderRole::Target);
+    let is_out = order.at_venue.as_ref().is_some_and(AtVenue::is_out);
+    let is_free = match order.ending() {
+        Some(OrderEnd::Retired) => true,
+        ending => ending.is_some() && !is_for_sent,
     };
-    is_sent(exit) && is_at_market(exit) && orders.any(is_ahead)
+    is_exit && is_out && is_free
 }
 
 /// Returns how long a merged exit stays open: as long as the one that stays longer.

@@ -130,6 +130,13 @@ impl Order {
         self.at_venue.as_ref()?.ending
     }
 
+    /// Whether it is at a venue and no bridge was instructed about it yet.
+    pub fn is_untold(&self) -> bool {
+        self.at_venue
+            .as_ref()
+            .is_some_and(|venue| venue.version == 0)
+    }
+
     /// Creates a market order, at the same venue as this order, that closes `size` of what this
     /// order opened. No bridge was instructed about it yet.
     pub(super) fn leaving(

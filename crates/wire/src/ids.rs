@@ -8,12 +8,20 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// Why a text is not a name of its kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not a {what}: {rule}")]
+#[error("`{text}` is not {} {what}: {rule}", article(.what))]
 #[non_exhaustive]
 pub struct NameError {
     text: String,
     what: &'static str,
     rule: &'static str,
+}
+
+fn article(what: &str) -> &'static str {
+    if what.starts_with(['a', 'e', 'i', 'o', 'u']) {
+        "an"
+    } else {
+        "a"
+    }
 }
 
 macro_rules! names {

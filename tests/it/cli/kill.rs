@@ -244,6 +244,37 @@ fn a_drill_changes_nothing_and_is_recorded() {
     succeed(&home, &["audit", "replay"]);
 }
 
+/// An agent whose key is at hand halts only itself, and the command says so.
+#[test]
+fn an_agents_kill_names_the_agent_and_a_filled_order_is_not_called_cancelled() {
+    let scratch = Scratch::with_prices();
+    let home = scratch.home();
+    let rest = buy(&scratch, "rest", Some("6740"));
+    for (command, expect) in [
+        (&["kill"][..], ": entries closed for trend-bot"),
+        (&["halt", "set"], "entries of `trend-bot` are halted"),
+    ] {
+        let own = ["--as", "trend-bot", "--reason", "drill"];
+        let said = succeed(&home, &[command, &own].concat());
+        assert!(said.contains(expect), "{said}");
+    }
+    let said = succeed(&home, &["order", "cancel", &rest, "--reason", "r"]);
+    assert!(said.contains("was pulled"), "{said}");
+    let mut pause = fs::read_to_string(home.join("rules/safety.yaml")).unwrap();
+    pause = pause.replace(
+        "restricted: []",
+        "restricted: [{from: \"00:00\", to: \"23:59\"}]",
+    );
+    fs::write(home.join("rules/safety.yaml"), pause).unwrap();
+    succeed(&home, &["run", "--until-idle"]);
+    succeed(
+        &home,
+        &["halt", "clear", "--principal", "trend-bot", "--reason", "r"],
+    );
+    let status = succeed(&home, &["status"]);
+    assert!(status.contains("`time_window`"), "{status}");
+}
+
 #[test]
 fn without_rules_or_a_keyring() {
     let (scratch, key) = holding();

@@ -13,7 +13,7 @@ use spoolgate_home::batch::Outcome;
 use spoolgate_home::closed::why_closed;
 use spoolgate_replay::replay::{Options, replay};
 use spoolgate_wire::code::Code;
-use spoolgate_wire::ids::OrderId;
+use spoolgate_wire::ids::{OrderId, Principal};
 
 /// A desk whose agent has the strategies `trend` and `range`, with the instruments BTC-USD and ETH-USD
 /// and the bridge `exchange`. BTC-USD is traded there if `is_at_venue`.
@@ -191,6 +191,30 @@ fn an_agent_halts_itself_and_its_strategies_and_no_repetition_makes_a_halt_weake
     let clear = json!({"scope": {"strategy": "trend"}, "reason": "r"}).to_string();
     let no = desk.one(&mut home, "trend-bot", "clear", "halt.clear", &clear);
     assert_eq!(refusal(&no).0, Code::NotPermitted);
+    replays(&desk.place, home);
+}
+
+/// Whatever an agent sets again, the halt stays that of the person who set it.
+#[test]
+fn a_halt_of_a_person_keeps_its_name_and_reason() {
+    let desk = desk(false);
+    let mut home = desk.open();
+    let (trend, _) = rest(&desk, &mut home);
+    let fraud = json!({"principal": "trend-bot", "keep_orders": true, "reason": "fraud"});
+    desk.one_as_owner(&mut home, "fraud", "halt.set", &fraud.to_string());
+    let bot = Principal::parse("trend-bot").unwrap();
+    for (id, keep, is_working) in [("same", true, true), ("stricter", false, false)] {
+        let own = json!({"keep_orders": keep, "reason": "a self-test"}).to_string();
+        let set = desk.one(&mut home, "trend-bot", id, "halt.set", &own);
+        assert!(set.answer.error.is_none(), "{set:?}");
+        assert_eq!(set.decision.changes.is_empty(), keep, "{id}");
+        let halt = &home.state().halts.principals[&bot];
+        assert_eq!((halt.by.as_str(), halt.reason.as_str()), ("owner", "fraud"));
+        assert_eq!(works(&home, trend), is_working, "{id}");
+    }
+    let nobody = json!({"scope": {"principal": "nobody"}, "reason": "r"}).to_string();
+    let no = desk.one_as_owner(&mut home, "nobody", "halt.clear", &nobody);
+    assert_eq!(refusal(&no).0, Code::NotFound);
     replays(&desk.place, home);
 }
 

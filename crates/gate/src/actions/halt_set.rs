@@ -125,18 +125,27 @@ impl Action for HaltSet {
             bridge: set.bridge.as_ref(),
             drill,
         })?;
-        let change = if is_drill {
-            Change::Drilled { at: turn.now }
-        } else {
-            Change::HaltSet {
+        // An agent does not take a halt of somebody else over: it stays theirs, with its reason.
+        let earlier = turn.state.halts.of(principal.as_ref(), on.as_ref());
+        let halt = match earlier.filter(|_| !is_human) {
+            Some(earlier) if halt.keep_orders || !earlier.keep_orders => None,
+            Some(earlier) => Some(Halt {
+                keep_orders: false,
+                ..earlier.clone()
+            }),
+            None => Some(halt),
+        };
+        let change = match (is_drill, halt) {
+            (true, _) => Some(Change::Drilled { at: turn.now }),
+            (false, halt) => halt.map(|halt| Change::HaltSet {
                 principal,
                 on,
                 halt,
-            }
+            }),
         };
         Ok(Outcome {
             data,
-            changes: vec![change],
+            changes: change.into_iter().collect(),
             ..Outcome::default()
         })
     }

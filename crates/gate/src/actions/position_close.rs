@@ -31,7 +31,7 @@ impl Action for PositionClose {
     type Payload = ClosePosition;
     type Answer = Answer<'static>;
     const ABOUT: &'static str = "Closes a strategy's position in a symbol at the market, or a part \
-        of it. No halt, limit, rule or age of a price refuses it.";
+        of it, and retires the exits that agents sent for it. No halt, limit, rule or age of a price refuses it.";
     const CONDITIONS: &'static [Condition] = &[DIGITS, BYTES];
     const ROW: Row = Row::new(
         ActionName::PositionClose,
@@ -66,12 +66,12 @@ impl Action for PositionClose {
             );
             return Err(Refusal::new(Code::NotFound, what));
         };
-        let left = absent::left_to_close(book, position)
+        let left = absent::left_to_close_by_hand(book, position)
             .filter(|left| left.is_positive())
             .ok_or_else(|| {
                 let what = format!(
-                    "orders at the market already close the whole position of `{strategy}` in \
-                        `{symbol}`; `spoolgate orders` shows them"
+                    "orders of people or of the gate already close the whole position of \
+                        `{strategy}` in `{symbol}`; `spoolgate orders` shows them"
                 );
                 Refusal::new(Code::StateConflict, what)
             })?;
@@ -101,9 +101,11 @@ impl Action for PositionClose {
             side: order.side,
             size,
         })?;
+        let mut changes = absent::retire_exits(book, position, turn.now);
+        changes.push(spoolgate_trading::Change::OrderPlaced(order));
         Ok(Outcome {
             data,
-            changes: vec![Change::Book(spoolgate_trading::Change::OrderPlaced(order))],
+            changes: changes.into_iter().map(Change::Book).collect(),
             ..Outcome::default()
         })
     }

@@ -243,3 +243,35 @@ fn halts_of_parts_and_halts_that_close_positions_say_so() {
     let drilled = json!({"timestamp": AT, "note": "n", "changes": [{"Drilled": {"at": AT}}]});
     assert_eq!(notices("tick", &drilled), []);
 }
+
+/// Entries that a row of market data or a decision withdraws are told as well.
+#[test]
+fn pulls_in_other_lines_are_told() {
+    let why = json!({"check": "thesis_valid"});
+    let closed = json!({"OrderClosed": {"order_id": "o-1", "end": "pulled", "at": AT, "why": why}});
+    let cancelled = json!({"OrderClosed": {"order_id": "o-2", "end": "cancelled", "at": AT}});
+    let notice = one("tick", json!([{"Book": closed}, {"Book": cancelled}]));
+    assert_eq!((notice.kind, notice.level), (Kind::Pull, Level::Act));
+    assert_eq!(notice.text, "1 entries, the first by `thesis_valid`");
+    let body = json!({"timestamp": AT, "note": "n", "changes": [{"Book": closed}]});
+    assert_eq!(notices("pull", &body).len(), 1, "once");
+}
+
+#[test]
+fn losses_in_a_row_are_told_once_a_day() {
+    let row = json!({"name": "loss_streak", "passed": false, "value": "3", "limit": "3",
+        "source": "safety.yaml", "unit": "count"});
+    let decision = Decision {
+        timestamp: Time::parse(AT).unwrap(),
+        status: Status::Rejected,
+        decision: Some(Ruling::Rejected),
+        strategy: Some("trend".to_owned()),
+        checks: vec![serde_json::from_value(row).unwrap()],
+        ..Decision::default()
+    };
+    let notices = of(&Record::Decision(Box::new(decision)));
+    assert_eq!(notices.len(), 1);
+    assert_eq!(notices[0].kind, Kind::EntriesClosed);
+    let once = "loss_streak trend 2026-03-02T00:00:00.000Z";
+    assert_eq!(notices[0].once.as_deref(), Some(once));
+}

@@ -166,10 +166,8 @@ impl Line {
         } else {
             INSTRUCTIONS_MAX
         };
-        let is_ready = |order: &&Order| {
-            let is_told = order.at_venue.as_ref().is_some_and(|it| it.version > 0);
-            is_told || !exits::waits(order, self.orders.values())
-        };
+        let is_ready =
+            |order: &&Order| !order.is_untold() || !exits::waits(order, self.orders.values());
         let due = self.orders.values().filter(is_ready);
         let due = due.filter_map(instruction).take(room);
         let due: Vec<Instruction> = due.collect();

@@ -164,10 +164,11 @@ impl Run<'_> {
 
     /// Closes orders that have nothing left to do: exits without a position, and stops that protect
     /// nothing and whose entry is not open. The stop of an open entry stays for the entry's next
-    /// fill.
+    /// fill. An exit that no bridge knows yet shrinks with the position.
     pub(super) fn retire_idle(&mut self, order: &Order) -> Result<(), VenueError> {
         let key = (order.symbol.clone(), order.strategy.clone());
-        let is_flat = !self.book.positions.contains_key(&key);
+        let held = self.book.positions.get(&key).map(|held| held.size.abs());
+        let is_flat = held.is_none();
         let own = self
             .book
             .orders
@@ -179,6 +180,12 @@ impl Run<'_> {
             let is_entry_open = self.book.orders.contains_key(&entry_id);
             match other.role {
                 OrderRole::Exit if is_flat => self.close(other.order_id, OrderEnd::Retired)?,
+                OrderRole::Exit if other.is_untold() => {
+                    let (order_id, size) = (other.order_id, held.unwrap_or(other.size));
+                    if size < other.size {
+                        self.emit(Change::StopResized { order_id, size })?;
+                    }
+                }
                 OrderRole::Protective
                     if !is_entry_open && (is_flat || other.leaves().is_zero()) =>
                 {

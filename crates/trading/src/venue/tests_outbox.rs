@@ -8,7 +8,7 @@ use super::outbox::{hand_over, owed};
 use super::report::{Reporting, on_report};
 use crate::book::{Book, Gap};
 use crate::change::Change;
-use crate::order::OrderRole;
+use crate::order::{OrderRole, Told};
 use crate::risk;
 use crate::testing::*;
 use spoolgate_wire::amount::Amount;
@@ -618,6 +618,14 @@ fn more_than_fits_a_line_is_done_in_the_next() {
         .min_size = a("0.0001").try_into().unwrap();
     for _ in 0..240 {
         desk.submit(&limit(sell("0.0002"), "6900"));
+        // Earlier versions told the bridge of each at once.
+        let orders = desk.world.book.orders.values_mut();
+        for order in orders.filter(|order| order.is_untold()) {
+            let (size, trigger) = (order.size, order.trigger);
+            let venue = order.at_venue.as_mut().unwrap();
+            venue.told = Some(Told { size, trigger });
+            (venue.version, venue.sizes) = (1, vec![(1, size)]);
+        }
     }
     let stop = r#"{"order_id":"o-1-stop","exec_id":"E-9","transact_time":"2026-02-21T12:00:30Z","exec_type":"trade",
         "last_qty":"0.05","last_px":"6700","fee":0,"liquidity":"taker","cum_qty":"0.05"}"#;

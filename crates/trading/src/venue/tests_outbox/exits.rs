@@ -293,3 +293,35 @@ fn a_position_on_paper_is_left_on_paper() {
     assert_eq!(desk.world.position(), Amount::ZERO);
     assert!(desk.world.row_of(&pending, "instrument_allowed").passed);
 }
+
+/// What gave way may still fill until the venue says that it is gone: no other exit goes out before,
+/// and it closes no more than is left then.
+#[test]
+fn an_exit_waits_until_what_gave_way_is_gone() {
+    let full = || {
+        let mut desk = Desk::holding("0.018");
+        for _ in 0..8 {
+            desk.submit(&limit(sell("0.002"), "6900"));
+        }
+        let ninth = desk.submit(&limit(sell("0.004"), "6890"));
+        let cancel = "cancel o-12.2 sell 0.002 at 6900".to_owned();
+        assert!(ninth.contains(&cancel), "{ninth:?}");
+        assert!(!ninth.iter().any(|told| told.contains("place o-13.1")));
+        desk
+    };
+    let mut desk = full();
+    let gone = desk.ended("o-12", "canceled", "0");
+    let placed = "place o-13.1 sell 0.004 at 6890".to_owned();
+    assert!(gone.contains(&placed), "{gone:?}");
+    // The cancel comes too late, and others have filled.
+    let mut desk = full();
+    for id in 5..12 {
+        let filled = desk.trade(&format!("o-{id}"), "0.002", "0.002", "6900");
+        assert!(!filled.iter().any(|told| told.contains("place o-13")));
+    }
+    let late = desk.trade("o-12", "0.002", "0.002", "6900");
+    let placed = "place o-13.1 sell 0.002 at 6890".to_owned();
+    assert!(late.contains(&placed), "{late:?}");
+    desk.trade("o-13", "0.002", "0.002", "6890");
+    assert_eq!(desk.world.position(), Amount::ZERO);
+}
