@@ -423,7 +423,7 @@ const SAID: &[(&str, &[&str])] = &[
     (
         "line",
         &[
-            "is not a order id",
+            "is not an order id",
             "is not a proposal id",
             "has the form `h-12`",
             "must be `r-` and a line number",
