@@ -283,19 +283,22 @@ pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exi
             {
                 _ if args.bridge.is_some() => (
                     serde_json::json!({"bridge": args.bridge}),
-                    "the halt of the bridge is cleared".to_owned(),
+                    "no halt of the bridge is in force any more".to_owned(),
                 ),
                 (Some(name), ..) => (
                     serde_json::json!({"principal": name}),
-                    format!("no halt of `{name}` alone is in force"),
+                    format!("no halt of `{name}` alone is in force any more"),
                 ),
                 (None, Some(name), ..) => (
                     serde_json::json!({"strategy": name}),
-                    format!("losses in a row and executions of `{name}` count from zero again"),
+                    format!(
+                        "no halt of strategy `{name}` is in force any more; its losses in a row and \
+                            executions count from zero again"
+                    ),
                 ),
                 (None, None, Some(symbol), _) => (
                     serde_json::json!({"symbol": symbol}),
-                    format!("entries in `{symbol}` are allowed again"),
+                    format!("what closed `{symbol}` is cleared"),
                 ),
                 (None, None, None, true) => (
                     serde_json::json!("drawdown"),
@@ -303,7 +306,7 @@ pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exi
                 ),
                 (None, None, None, false) => (
                     serde_json::json!("all"),
-                    "no halt of all principals is in force".to_owned(),
+                    "no halt of everybody is in force any more".to_owned(),
                 ),
             };
             let payload = serde_json::json!({"scope": scope, "reason": args.reason});
