@@ -99,12 +99,16 @@ pub fn pulls<'a>(
     now: Time,
     margin: Amount,
 ) -> Vec<Pull<'a>> {
-    let (working, ending): (Vec<&Order>, Vec<&Order>) =
-        entries(book).partition(|order| order.ending().is_none());
-    if working.is_empty() {
+    if entries(book).all(|order| order.ending().is_some()) {
         return Vec::new();
     }
     let mut guard = Guard::new(book, rules, now, margin);
+    let (working, ending): (Vec<&Order>, Vec<&Order>) = guard
+        .sums
+        .entries()
+        .iter()
+        .map(|entry| entry.order)
+        .partition(|order| order.ending().is_none());
     for order in ending {
         guard.sums.leave_out(order.order_id, true);
     }
@@ -475,7 +479,9 @@ impl<'a> Guard<'a> {
 
     /// Returns value and limit of a sum that is above its limit and margin.
     fn above(&self, measure: &Measure<'a>, factor: Option<Amount>) -> Option<(Amount, Amount)> {
-        let (value, limit) = (self.value(measure)?, self.limit(measure, factor)?);
+        // Often there is no limit, and nobody needs the sum.
+        let limit = self.limit(measure, factor)?;
+        let value = self.value(measure)?;
         // A limit below 0 has no margin.
         let more = limit.max(Amount::ZERO).checked_mul(self.margin)?;
         (value > limit.checked_add(more)?).then_some((value, limit))
@@ -527,14 +533,9 @@ impl<'a> Guard<'a> {
                 whole(pairs.len())
             }
             Measure::Orders => {
-                let all = entries(sums.book).count();
-                let out = all.saturating_sub(sums.counted().count());
-                whole(checks::open_orders(sums.book).saturating_sub(out))
+                whole(checks::open_orders(sums.book).saturating_sub(sums.left_out()))
             }
-            Measure::Cash => {
-                let part = sums.counted();
-                add(Amount::ZERO, part.map(|entry| entry.cost.clone().ok()))
-            }
+            Measure::Cash => sums.taken().ok(),
         }
     }
 
@@ -556,8 +557,7 @@ impl<'a> Guard<'a> {
             Measure::Pairs => return Some(Amount::from(safety.max_open_positions)),
             Measure::Orders => return Some(Amount::from(safety.max_open_orders)),
             Measure::Cash => {
-                let taken = self.value(&Measure::Cash)?;
-                return sums.free().ok()?.checked_add(taken);
+                return sums.free().ok()?.checked_add(sums.taken().ok()?);
             }
         }?;
         match factor {

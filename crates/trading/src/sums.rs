@@ -43,6 +43,7 @@ pub struct Sums<'a> {
     entries: OnceCell<Vec<Entry<'a>>>,
     symbols: OnceCell<Vec<Open<'a>>>,
     open_risk: OnceCell<Result<Amount, Unknown>>,
+    taken: OnceCell<Result<Amount, Unknown>>,
     free: OnceCell<Result<Amount, Unknown>>,
 }
 
@@ -114,6 +115,7 @@ impl<'a> Sums<'a> {
             entries: OnceCell::new(),
             symbols: OnceCell::new(),
             open_risk: OnceCell::new(),
+            taken: OnceCell::new(),
             free: OnceCell::new(),
         }
     }
@@ -152,6 +154,7 @@ impl<'a> Sums<'a> {
         }
         self.symbols = OnceCell::new();
         self.open_risk = OnceCell::new();
+        self.taken = OnceCell::new();
         self.free = OnceCell::new();
     }
 
@@ -159,6 +162,11 @@ impl<'a> Sums<'a> {
     pub fn counted(&self) -> impl DoubleEndedIterator<Item = &Entry<'a>> {
         let all = self.entries().iter();
         all.filter(|entry| !self.left_out.contains(&entry.order.order_id))
+    }
+
+    /// How many working entries do not count.
+    pub fn left_out(&self) -> usize {
+        self.left_out.len()
     }
 
     /// Whether a working entry counts.
@@ -201,7 +209,8 @@ impl<'a> Sums<'a> {
         Some(reach)
     }
 
-    fn entries(&self) -> &[Entry<'a>] {
+    /// Returns all working entries, by order id.
+    pub fn entries(&self) -> &[Entry<'a>] {
         self.entries.get_or_init(|| self.all_entries())
     }
 
@@ -218,6 +227,19 @@ impl<'a> Sums<'a> {
     /// Returns the row that says which price is missing or which sum is not exact.
     pub fn open_risk(&self) -> Result<Amount, Unknown> {
         self.open_risk.get_or_init(|| self.all_risk()).clone()
+    }
+
+    /// Returns the cash that every working entry takes, fees included, account currency.
+    ///
+    /// # Errors
+    /// Returns the row that says which price is missing or which sum is not exact.
+    pub fn taken(&self) -> Result<Amount, Unknown> {
+        let sum = || {
+            self.counted().try_fold(Amount::ZERO, |sum, entry| {
+                exactly(sum.checked_add(entry.cost.clone()?))
+            })
+        };
+        self.taken.get_or_init(sum).clone()
     }
 
     /// Returns the cash that neither shorts nor working entries need, account currency: cash - 2 x
@@ -402,10 +424,7 @@ impl<'a> Sums<'a> {
             let tied = owed.and_then(|owed| owed.checked_add(owed));
             left = exactly(tied.and_then(|tied| left.checked_sub(tied)))?;
         }
-        for entry in self.counted() {
-            left = exactly(left.checked_sub(entry.cost.clone()?))?;
-        }
-        Ok(left)
+        exactly(left.checked_sub(self.taken()?))
     }
 }
 
