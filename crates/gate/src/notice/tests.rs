@@ -109,6 +109,12 @@ fn only_an_unknown_outcome_of_an_action_is_told() {
         (Kind::ActionUnknown, Level::Act)
     );
     assert_eq!(told[0].about.as_deref(), Some("r1"));
+    // The table of codes says of each of these that it is unknown whether the action was done.
+    for code in ["ADAPTER_CRASHED", "ADAPTER_TIMED_OUT", "ADAPTER_OUTPUT"] {
+        let told = response(json!({"code": code, "message": "gone"}));
+        assert_eq!(told.len(), 1, "{code}");
+        assert_eq!(told[0].kind, Kind::ActionUnknown, "{code}");
+    }
     assert_eq!(
         response(json!({"code": "ADAPTER_NOT_RUN", "message": "no"})),
         []
@@ -255,6 +261,32 @@ fn pulls_in_other_lines_are_told() {
     assert_eq!(notice.text, "1 entries, the first by `thesis_valid`");
     let body = json!({"timestamp": AT, "note": "n", "changes": [{"Book": closed}]});
     assert_eq!(notices("pull", &body).len(), 1, "once");
+}
+
+/// Characters that change the direction of writing, end a line or are invisible are escaped, and
+/// their neighbours are not.
+#[test]
+fn characters_that_mislead_a_reader_are_escaped() {
+    let misleading = [
+        "\u{61c}",
+        "\u{200b}",
+        "\u{200f}",
+        "\u{2028}",
+        "\u{202e}",
+        "\u{2060}",
+        "\u{2069}",
+        "\u{feff}",
+        "\u{e0000}",
+        "\u{e007f}",
+    ];
+    for text in misleading {
+        assert_eq!(quoted(text), text.escape_unicode().to_string());
+    }
+    for text in [
+        "\u{61b}", "\u{61d}", "\u{200a}", "\u{2027}", "\u{202f}", "\u{205f}", "\u{fefe}",
+    ] {
+        assert_eq!(quoted(text), text);
+    }
 }
 
 #[test]
