@@ -17,7 +17,7 @@ use spoolgate_rules::Rulebook;
 use spoolgate_trading::absent;
 use spoolgate_trading::book::{Book, Doubt};
 use spoolgate_trading::change;
-use spoolgate_trading::order::{Dropped, Order, OrderEnd, OrderRole, Position};
+use spoolgate_trading::order::{Dropped, Order, OrderRole, Position};
 use spoolgate_wire::ids::{Leg, Principal, StrategyName, Symbol};
 use spoolgate_wire::orders::OrderType;
 use spoolgate_wire::time::Time;
@@ -25,9 +25,6 @@ use spoolgate_wire::time::Time;
 /// How long the gate waits before it places another order, after each one that was dropped,
 /// milliseconds.
 const AGAIN_MS: [i64; 3] = [5_000, 25_000, 125_000];
-
-/// Maximum number of exits that one line retires, so that the line fits.
-const RETIRED_PER_LINE: usize = 99;
 
 /// The sender of orders that `rules/HALT` demands where no agent has the strategy.
 const HALT_FILE: &str = "halt-file";
@@ -114,18 +111,9 @@ fn changes(
             return Vec::new();
         }
     }
-    let resting: Vec<_> = resting(book, position).collect();
-    let part = resting.get(..RETIRED_PER_LINE).unwrap_or(&resting);
-    let mut changes: Vec<_> = part
-        .iter()
-        .map(|order| change::Change::OrderClosed {
-            order_id: order.order_id,
-            end: OrderEnd::Retired,
-            at: now,
-            why: None,
-        })
-        .collect();
-    if part.len() == resting.len() {
+    let mut changes = absent::retire(resting(book, position), now);
+    // What is left for the next line would sell beside the order.
+    if resting(book, position).count() <= absent::RETIRED_MAX {
         changes.extend(absent::close_at_market(book, position, by, seq, now));
     }
     changes

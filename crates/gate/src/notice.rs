@@ -1,5 +1,5 @@
-//! Notices: what people are told of a ledger line. A notice follows from its line alone and holds
-//! none of its sealed members.
+//! Notices: what the gate reports to operators about a ledger line. A notice depends only on its line
+//! and contains none of its sealed members.
 
 use serde::Serialize;
 
@@ -205,7 +205,7 @@ pub fn of(record: &Record) -> Vec<Notice> {
     notices.extend(pulled_beside(record));
     let day = record.timestamp().day_start();
     for change in record.changes() {
-        // No match here has a wildcard: whoever adds a change decides whether people are told.
+        // No match here has a wildcard, so that adding a change forces a decision on its notice.
         notices.extend(match change {
             Change::Approvals(change) => of_approvals(change, record),
             Change::Book(change) => of_book(change, day),

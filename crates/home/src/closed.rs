@@ -5,12 +5,10 @@ use spoolgate_gate::portfolio::portfolio;
 use spoolgate_rules::Rulebook;
 use spoolgate_wire::time::Time;
 
-/// Checks that close entries by what happened or by the time of day, and that open again by
-/// themselves.
-const PASSING: [&str; 6] = [
+/// Checks whose rows say what closes entries. The other reasons are in the state.
+const TOLD_BY_ROWS: [&str; 5] = [
     "daily_loss_halt",
     "weekly_loss_halt",
-    "repeated_execution",
     "loss_streak",
     "cooldown",
     "time_window",
@@ -34,7 +32,7 @@ pub fn closed_for_now(state: &State, rules: &Rulebook, now: Time) -> Vec<String>
     });
     let limits = portfolio(state, rules, now).limits.into_iter();
     let shut = limits
-        .filter(|row| PASSING.contains(&row.check))
+        .filter(|row| TOLD_BY_ROWS.contains(&row.check))
         .filter_map(|row| Some(format!("{}: `{}`: {}", row.of, row.check, row.closed?)));
     paused.chain(shut).collect()
 }

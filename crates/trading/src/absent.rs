@@ -66,28 +66,31 @@ fn left_beside(
     Some(left)
 }
 
-/// Retires the exits that agents sent for a position, so that they sell nothing that a person closes.
-pub fn retire_exits(book: &Book, position: &Position, at: Time) -> Vec<Change> {
-    let own = book.orders.values().filter(|order| {
+/// Returns the exits that agents sent for a position and that the gate does not end yet.
+pub fn sent_exits<'a>(book: &'a Book, position: &'a Position) -> impl Iterator<Item = &'a Order> {
+    book.orders.values().filter(|order| {
         let is_sent = order.role == OrderRole::Exit && order.order_id.leg == Leg::Order;
         is_sent && order.is_of(&position.strategy, &position.symbol) && order.ending().is_none()
-    });
-    own.take(RETIRED_MAX)
-        .map(|order| Change::OrderClosed {
-            order_id: order.order_id,
-            end: OrderEnd::Retired,
-            at,
-            why: None,
-        })
-        .collect()
+    })
 }
 
-/// Maximum number of exits that one line retires, so that it fits. A leg has fewer, unless an earlier
-/// version filled it.
-const RETIRED_MAX: usize = 99;
+/// Retires orders, at most [`RETIRED_MAX`] of them.
+pub fn retire<'a>(orders: impl Iterator<Item = &'a Order>, at: Time) -> Vec<Change> {
+    let retired = orders.take(RETIRED_MAX).map(|order| Change::OrderClosed {
+        order_id: order.order_id,
+        end: OrderEnd::Retired,
+        at,
+        why: None,
+    });
+    retired.collect()
+}
 
-/// Returns the order of line `seq` that closes what is [left to close](left_to_close) of a position; `None` if
-/// that is nothing.
+/// Maximum number of orders that one line retires, so that it fits. A leg has fewer exits, unless an
+/// earlier version filled it.
+pub const RETIRED_MAX: usize = 99;
+
+/// Returns the order of line `seq` that closes what is [left to close](left_to_close) of a position;
+/// `None` if that is nothing.
 pub fn close_at_market(
     book: &Book,
     position: &Position,
@@ -100,9 +103,8 @@ pub fn close_at_market(
     Some(Change::OrderPlaced(order))
 }
 
-/// Returns the market order of line `seq` that closes `size` of a position for `source`. Stops and
-/// resting exits stay until the position is flat: whichever fills first, fills are clamped to the
-/// held size.
+/// Returns the market order of line `seq` that closes `size` of a position for `source`. Stops stay
+/// until the position is flat: whichever fills first, fills are clamped to the held size.
 pub fn market_exit(
     position: &Position,
     size: Amount,

@@ -6,9 +6,10 @@
 //!
 //! Counted are the exits that agents sent and that the gate does not want to end. Protective stops
 //! and targets follow their entries, and market orders `o-N-flatten` come from people and from the
-//! gate: they do not count, never give way, and nothing waits for them or merges into them.
+//! gate: they do not count, never give way, and nothing merges into them.
 //!
-//! At a venue every exit waits until exits and targets of its leg that gave way are gone there.
+//! At a venue an exit goes out only once the exits and targets of its leg that the gate retired are
+//! gone there: until then they may still fill, although their size is free.
 
 use super::book::Book;
 use super::order::{AtVenue, Order, OrderEnd, OrderRole};
@@ -119,9 +120,5 @@ fn is_at_market(order: &Order) -> bool {
 
 /// Whether more can be added: no bridge knows it yet, and nothing ends it.
 fn may_grow(order: &Order) -> bool {
-    order.ending().is_none()
-        && order
-            .at_venue
-            .as_ref()
-            .is_none_or(|venue| venue.version == 0)
+    order.ending().is_none() && (order.at_venue.is_none() || order.is_untold())
 }

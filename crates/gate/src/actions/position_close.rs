@@ -31,7 +31,8 @@ impl Action for PositionClose {
     type Payload = ClosePosition;
     type Answer = Answer<'static>;
     const ABOUT: &'static str = "Closes a strategy's position in a symbol at the market, or a part \
-        of it, and retires the exits that agents sent for it. No halt, limit, rule or age of a price refuses it.";
+        of it, and retires the exits that agents sent for it. No halt, limit, rule or age of a \
+        price refuses it.";
     const CONDITIONS: &'static [Condition] = &[DIGITS, BYTES];
     const ROW: Row = Row::new(
         ActionName::PositionClose,
@@ -101,7 +102,7 @@ impl Action for PositionClose {
             side: order.side,
             size,
         })?;
-        let mut changes = absent::retire_exits(book, position, turn.now);
+        let mut changes = absent::retire(absent::sent_exits(book, position), turn.now);
         changes.push(spoolgate_trading::Change::OrderPlaced(order));
         Ok(Outcome {
             data,
