@@ -198,27 +198,34 @@ impl Amount {
 
     /// The exact sum, with the decimal places of the finer operand if they fit. `None` if the sum
     /// cannot be represented.
+    #[inline]
     pub fn checked_add(self, other: Amount) -> Option<Amount> {
-        if let Some(sum) = short_sum(self, other) {
-            return Some(sum);
-        }
+        short(self, other, i64::checked_add).or_else(|| self.long_sum(other))
+    }
+
+    /// The exact difference, by the rules of [`Amount::checked_add`].
+    #[inline]
+    pub fn checked_sub(self, other: Amount) -> Option<Amount> {
+        short(self, other, i64::checked_sub).or_else(|| self.long_sum(-other))
+    }
+
+    /// The exact product, with the decimal places of both operands added up if they fit. `None` if
+    /// the product cannot be represented.
+    #[inline]
+    pub fn checked_mul(self, other: Amount) -> Option<Amount> {
+        short_product(self, other).or_else(|| self.long_product(other))
+    }
+
+    #[cold]
+    fn long_sum(self, other: Amount) -> Option<Amount> {
         // Without trailing zeros, a sum of different scales has no trailing zeros to remove either,
         // so a further overflow means that it is out of range.
         let natural = add_parts(self.parts(), other.parts());
         natural.or_else(|| add_parts(self.normalized().parts(), other.normalized().parts()))
     }
 
-    /// The exact difference, by the rules of [`Amount::checked_add`].
-    pub fn checked_sub(self, other: Amount) -> Option<Amount> {
-        self.checked_add(-other)
-    }
-
-    /// The exact product, with the decimal places of both operands added up if they fit. `None` if
-    /// the product cannot be represented.
-    pub fn checked_mul(self, other: Amount) -> Option<Amount> {
-        if let Some(product) = short_product(self, other) {
-            return Some(product);
-        }
+    #[cold]
+    fn long_product(self, other: Amount) -> Option<Amount> {
         let ((left, left_scale), (right, right_scale)) = (self.parts(), other.parts());
         if let Some(product) = left.checked_mul(right) {
             return from_parts(product, left_scale + right_scale);
@@ -397,23 +404,18 @@ fn add_parts((left, left_scale): (i128, u32), (right, right_scale): (i128, u32))
     from_parts(left.checked_add(right)?, scale)
 }
 
-/// The sum, if operands and result fit 63 bits. Nearly all of them do, and this takes a tenth of
-/// the time.
-fn short_sum(left: Amount, right: Amount) -> Option<Amount> {
+/// The sum or difference that `of` computes, if operands and result fit 63 bits. Nearly all of them
+/// do, and this takes a tenth of the time.
+#[inline]
+fn short(left: Amount, right: Amount, of: fn(i64, i64) -> Option<i64>) -> Option<Amount> {
     let (left, right, scale) = short_mantissas(left, right)?;
-    left.checked_add(right)
-        .map(|sum| Amount(Decimal::new(sum, scale)))
-}
-
-/// Compares the amounts, if both fit 63 bits at the scale of the finer one.
-fn short_order(left: Amount, right: Amount) -> Option<Ordering> {
-    short_mantissas(left, right).map(|(left, right, _)| left.cmp(&right))
+    Some(of_mantissa(of(left, right)?, scale))
 }
 
 /// The mantissas at the scale of the finer amount, if they fit 63 bits, and that scale.
+#[inline]
 fn short_mantissas(left: Amount, right: Amount) -> Option<(i64, i64, u32)> {
-    let short = |amount: Amount| i64::try_from(amount.0.mantissa()).ok();
-    let (mut of_left, mut of_right) = (short(left)?, short(right)?);
+    let (mut of_left, mut of_right) = (short_mantissa(left)?, short_mantissa(right)?);
     let (left, right) = (left.scale(), right.scale());
     let ten = |places: u32| TENS.get(usize::try_from(places).ok()?).copied();
     if left < right {
@@ -424,12 +426,34 @@ fn short_mantissas(left: Amount, right: Amount) -> Option<(i64, i64, u32)> {
     Some((of_left, of_right, left.max(right)))
 }
 
+/// The mantissa, if it fits 63 bits.
+#[inline]
+fn short_mantissa(amount: Amount) -> Option<i64> {
+    let parts = amount.0.unpack();
+    if parts.hi > 0 {
+        return None;
+    }
+    let absolute = i64::try_from(u64::from(parts.mid) << 32 | u64::from(parts.lo)).ok()?;
+    Some(if parts.negative { -absolute } else { absolute })
+}
+
+/// The amount of a mantissa and a scale of at most 28.
+#[inline]
+fn of_mantissa(mantissa: i64, scale: u32) -> Amount {
+    let [a, b, c, d, e, f, g, h] = mantissa.unsigned_abs().to_le_bytes();
+    let (low, middle) = (
+        u32::from_le_bytes([a, b, c, d]),
+        u32::from_le_bytes([e, f, g, h]),
+    );
+    Amount(Decimal::from_parts(low, middle, 0, mantissa < 0, scale))
+}
+
 /// The product, if it fits 63 bits and 28 decimal places.
+#[inline]
 fn short_product(left: Amount, right: Amount) -> Option<Amount> {
     let scale = left.scale() + right.scale();
-    let mantissa = |amount: Amount| i64::try_from(amount.0.mantissa()).ok();
-    let product = mantissa(left)?.checked_mul(mantissa(right)?)?;
-    (scale <= SCALE_MAX).then(|| Amount(Decimal::new(product, scale)))
+    let product = short_mantissa(left)?.checked_mul(short_mantissa(right)?)?;
+    (scale <= SCALE_MAX).then(|| of_mantissa(product, scale))
 }
 
 /// Long division of two absolute values, digit by digit, because the whole quotient may need 200
@@ -546,12 +570,17 @@ impl fmt::Display for Amount {
 }
 
 impl Ord for Amount {
+    #[inline]
     fn cmp(&self, other: &Amount) -> Ordering {
-        short_order(*self, *other).unwrap_or_else(|| self.0.cmp(&other.0))
+        match short_mantissas(*self, *other) {
+            Some((left, right, _)) => left.cmp(&right),
+            None => self.0.cmp(&other.0),
+        }
     }
 }
 
 impl PartialOrd for Amount {
+    #[inline]
     fn partial_cmp(&self, other: &Amount) -> Option<Ordering> {
         Some(self.cmp(other))
     }
