@@ -109,10 +109,10 @@ pub fn pulls<'a>(
         .iter()
         .map(|entry| entry.order)
         .partition(|order| order.ending().is_none());
+    let doors = Doors::new(&guard.sums, imposed);
     for order in ending {
         guard.sums.leave_out(order.order_id, true);
     }
-    let doors = Doors::new(book, rules, imposed, now);
     let (mut legs, mut firsts): (Vec<Leg>, Vec<&Order>) = (Vec::new(), Vec::new());
     for order in &working {
         let nth = legs.iter().position(|leg| leg.is_of(order));
@@ -123,13 +123,12 @@ pub fn pulls<'a>(
         });
         let Some(leg) = legs.get(nth) else { continue };
         let closed = leg.closed.clone().or_else(|| doors.thesis(order, leg));
-        match closed {
-            Some(row) => guard.pull(order, why(&row)),
-            None => guard.factors.extend([leg.imposed.limit_factor]),
+        if let Some(row) = closed {
+            guard.pull(order, why(&row));
         }
     }
     guard.pull_blind(&working);
-    let factors = guard.factors.clone();
+    let factors: BTreeSet<_> = legs.iter().map(|leg| leg.imposed.limit_factor).collect();
     // A pull can lower the price of a symbol, and another entry, whose price is then the highest, now
     // lowers a sum that is still above its limit.
     loop {
@@ -162,12 +161,9 @@ fn why(row: &CheckRow) -> Why {
 }
 
 /// The checks that do not depend on sums.
-struct Doors<'a> {
-    book: &'a Book,
-    rules: &'a Rulebook,
-    now: Time,
-    equity: Option<Amount>,
-    imposed: &'a dyn Impose,
+struct Doors<'a, 'i> {
+    sums: Sums<'a>,
+    imposed: &'i dyn Impose,
     clock_fault: Option<String>,
     rulebook_fault: Option<String>,
 }
@@ -197,13 +193,10 @@ impl Leg<'_> {
     }
 }
 
-impl<'a> Doors<'a> {
-    fn new(book: &'a Book, rules: &'a Rulebook, imposed: &'a dyn Impose, now: Time) -> Doors<'a> {
+impl<'a, 'i> Doors<'a, 'i> {
+    fn new(sums: &Sums<'a>, imposed: &'i dyn Impose) -> Doors<'a, 'i> {
         Doors {
-            book,
-            rules,
-            now,
-            equity: book.equity(rules, now),
+            sums: sums.anew(),
             imposed,
             clock_fault: imposed.clock_fault(),
             rulebook_fault: imposed.rulebook_fault(),
@@ -213,12 +206,12 @@ impl<'a> Doors<'a> {
     fn leg(&self, order: &'a Order) -> Leg<'a> {
         let imposed = self.imposed.on(order);
         let closed = self.ask(order, &imposed, &[Standing::Account, Standing::Leg]);
-        let instrument = self.rules.instruments.get(&order.symbol);
+        let instrument = self.sums.rules.instruments.get(&order.symbol);
         Leg {
             order,
             imposed,
             closed,
-            seen: instrument.and_then(|found| Seen::of(self.book, found)),
+            seen: instrument.and_then(|found| Seen::of(self.sums.book, found)),
         }
     }
 
@@ -230,7 +223,10 @@ impl<'a> Doors<'a> {
             side: order.side,
         });
         // Almost always it still carries the entry, and nobody needs the row.
-        let fault = |used: ThesisUse| used.fault(self.book, self.rules, self.now, leg.seen);
+        let Sums {
+            book, rules, now, ..
+        } = self.sums;
+        let fault = |used: ThesisUse| used.fault(book, rules, now, leg.seen);
         if used.is_some_and(|used| fault(used).is_none()) {
             return None;
         }
@@ -254,8 +250,8 @@ impl<'a> Doors<'a> {
             time_in_force: order.time_in_force,
         };
         let context = Context {
-            now: self.now,
-            requested_at: self.now,
+            now: self.sums.now,
+            requested_at: self.sums.now,
             source: &order.source,
             order_id: order.order_id,
             halted: imposed.halted.as_deref(),
@@ -269,8 +265,7 @@ impl<'a> Doors<'a> {
             paused: imposed.paused.as_deref(),
             limit_factor: imposed.limit_factor,
         };
-        let sums = Sums::with_equity(self.book, self.rules, self.now, self.equity);
-        let subject = Subject::of_entry(&asked, &context, sums);
+        let subject = Subject::of_entry(&asked, &context, self.sums.anew());
         scopes
             .iter()
             .find_map(|scope| checks::closed(&subject, *scope))
@@ -314,8 +309,6 @@ enum Measure<'a> {
 struct Guard<'a> {
     sums: Sums<'a>,
     margin: Amount,
-    /// The limit factors of the entries that may stay.
-    factors: BTreeSet<Option<Amount>>,
     pulls: Vec<Pull<'a>>,
 }
 
@@ -324,7 +317,6 @@ impl<'a> Guard<'a> {
         Guard {
             sums: Sums::new(book, rules, now),
             margin,
-            factors: BTreeSet::new(),
             pulls: Vec::new(),
         }
     }
@@ -523,18 +515,8 @@ impl<'a> Guard<'a> {
             }
             Measure::Strategy(name) => sums.of_strategy(name, |_| true).ok(),
             Measure::Risk | Measure::Budget => sums.open_risk().ok(),
-            Measure::Pairs => {
-                let entered = sums.counted().map(|entry| entry.order);
-                let mut pairs: BTreeSet<(&Symbol, &StrategyName)> = entered
-                    .map(|order| (&order.symbol, &order.strategy))
-                    .collect();
-                let held = sums.book.positions.values();
-                pairs.extend(held.map(|held| (&held.symbol, &held.strategy)));
-                whole(pairs.len())
-            }
-            Measure::Orders => {
-                whole(checks::open_orders(sums.book).saturating_sub(sums.left_out()))
-            }
+            Measure::Pairs => whole(sums.legs().len()),
+            Measure::Orders => whole(sums.open_orders()),
             Measure::Cash => sums.taken().ok(),
         }
     }

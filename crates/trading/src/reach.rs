@@ -35,20 +35,6 @@ pub fn entries(book: &Book) -> impl Iterator<Item = &Order> {
     orders.filter(|order| order.role == OrderRole::Entry)
 }
 
-/// Returns the working entries of a book, each with its own protective stop. The orders of a line lie
-/// side by side, the stop behind its entry, so it is found without a search.
-pub fn entries_and_stops(book: &Book) -> impl Iterator<Item = (&Order, Option<&Order>)> {
-    let mut orders = book.orders.values().peekable();
-    std::iter::from_fn(move || {
-        let entry = orders
-            .by_ref()
-            .find(|order| order.role == OrderRole::Entry)?;
-        let stop_id = entry.order_id.stop();
-        let stop = orders.peek().filter(|order| order.order_id == stop_id);
-        Some((entry, stop.copied()))
-    })
-}
-
 impl Reach {
     /// What a symbol without positions and entries may come to hold.
     pub(super) const NOTHING: Reach = Reach {
@@ -62,9 +48,18 @@ impl Reach {
         self.with(order.side, order.open(), order.price.or(order.trigger))
     }
 
-    /// Returns it with the price of a working entry alone.
-    pub(super) fn priced(self, order: &Order) -> Reach {
-        let highest = self.highest.max(order.price.or(order.trigger));
+    /// Returns it with what another leg may come to hold.
+    pub(super) fn and(self, other: Reach) -> Option<Reach> {
+        Some(Reach {
+            long: self.long.checked_add(other.long)?,
+            short: self.short.checked_add(other.short)?,
+            ..self.priced(other)
+        })
+    }
+
+    /// Returns it with the price of another leg alone.
+    pub(super) fn priced(self, other: Reach) -> Reach {
+        let highest = self.highest.max(other.highest);
         Reach { highest, ..self }
     }
 

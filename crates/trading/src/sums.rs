@@ -3,11 +3,12 @@
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use super::book::Book;
-use super::order::Order;
+use super::order::{Order, OrderRole};
 use super::pricing::{self, Terms};
-use super::reach::{Reach, entries_and_stops};
+use super::reach::Reach;
 use super::risk;
 use super::valuation::{TwoSided, capital_base, is_fresh};
 use spoolgate_rules::Rulebook;
@@ -40,11 +41,21 @@ pub struct Sums<'a> {
     /// Working entries that do not count.
     left_out: BTreeSet<OrderId>,
     equity: OnceCell<Option<Amount>>,
-    entries: OnceCell<Vec<Entry<'a>>>,
+    open: OnceCell<Rc<OpenOrders<'a>>>,
+    legs: OnceCell<Vec<Leg<'a>>>,
     symbols: OnceCell<Vec<Open<'a>>>,
     open_risk: OnceCell<Result<Amount, Unknown>>,
     taken: OnceCell<Result<Amount, Unknown>>,
     free: OnceCell<Result<Amount, Unknown>>,
+}
+
+/// The open orders. Clones of sums share them.
+#[derive(Debug)]
+struct OpenOrders<'a> {
+    /// The working entries, by order id.
+    entries: Vec<Entry<'a>>,
+    /// How many orders are open, without protective stops.
+    count: usize,
 }
 
 /// A working entry.
@@ -56,6 +67,24 @@ pub struct Entry<'a> {
     pub risk: Result<Amount, Unknown>,
     /// Cash that it takes, account currency.
     pub cost: Result<Amount, Unknown>,
+}
+
+/// The part of one strategy in one symbol, where anything is open.
+#[derive(Clone, Copy, Debug)]
+pub struct Leg<'a> {
+    /// The symbol.
+    pub symbol: &'a Symbol,
+    /// The strategy.
+    pub strategy: &'a StrategyName,
+    /// What it may come to hold. `None` if it is not exact.
+    pub reach: Option<Reach>,
+}
+
+impl Leg<'_> {
+    /// Whether it is the leg of this strategy and symbol.
+    pub fn is_of(&self, strategy: &StrategyName, symbol: &Symbol) -> bool {
+        self.strategy == strategy && self.symbol == symbol
+    }
 }
 
 /// A symbol that has anything open.
@@ -112,7 +141,8 @@ impl<'a> Sums<'a> {
             now,
             left_out: BTreeSet::new(),
             equity: OnceCell::new(),
-            entries: OnceCell::new(),
+            open: OnceCell::new(),
+            legs: OnceCell::new(),
             symbols: OnceCell::new(),
             open_risk: OnceCell::new(),
             taken: OnceCell::new(),
@@ -120,16 +150,18 @@ impl<'a> Sums<'a> {
         }
     }
 
-    /// Sums over this book, whose equity is known already.
-    pub(super) fn with_equity(
-        book: &'a Book,
-        rules: &'a Rulebook,
-        now: Time,
-        equity: Option<Amount>,
-    ) -> Sums<'a> {
-        let mut sums = Sums::new(book, rules, now);
-        sums.equity = OnceCell::from(equity);
-        sums
+    /// Returns sums over the same book in which every entry counts. What does not depend on that is
+    /// computed once for both.
+    pub(super) fn anew<'b>(&self) -> Sums<'b>
+    where
+        'a: 'b,
+    {
+        let open: Rc<OpenOrders<'b>> = Rc::clone(self.open());
+        Sums {
+            equity: OnceCell::from(self.equity()),
+            open: OnceCell::from(open),
+            ..Sums::new(self.book, self.rules, self.now)
+        }
     }
 
     /// Returns the equity. `None` if it is unknown.
@@ -152,6 +184,7 @@ impl<'a> Sums<'a> {
         } else {
             self.left_out.remove(&order_id);
         }
+        self.legs = OnceCell::new();
         self.symbols = OnceCell::new();
         self.open_risk = OnceCell::new();
         self.taken = OnceCell::new();
@@ -164,9 +197,9 @@ impl<'a> Sums<'a> {
         all.filter(|entry| !self.left_out.contains(&entry.order.order_id))
     }
 
-    /// How many working entries do not count.
-    pub fn left_out(&self) -> usize {
-        self.left_out.len()
+    /// Returns how many open orders count, without protective stops.
+    pub fn open_orders(&self) -> usize {
+        self.open().count.saturating_sub(self.left_out.len())
     }
 
     /// Whether a working entry counts.
@@ -194,24 +227,29 @@ impl<'a> Sums<'a> {
     /// Returns what the leg of a strategy in a symbol may come to hold, at the symbol's price.
     /// `None` if it is not exact.
     pub fn leg(&self, symbol: &Symbol, strategy: &StrategyName) -> Option<Reach> {
-        let mut reach = Reach::NOTHING;
-        let key = (symbol.clone(), strategy.clone());
-        if let Some(held) = self.book.positions.get(&key) {
-            reach = reach.holding(held.size)?;
-        }
-        for entry in self.counted().filter(|entry| entry.order.symbol == *symbol) {
-            reach = if entry.order.strategy == *strategy {
-                reach.working(entry.order)?
+        let mut of_symbol = self.legs().iter().filter(|leg| leg.symbol == symbol);
+        of_symbol.try_fold(Reach::NOTHING, |sum, leg| {
+            let reach = leg.reach?;
+            if leg.strategy == strategy {
+                sum.and(reach)
             } else {
-                reach.priced(entry.order)
-            };
-        }
-        Some(reach)
+                Some(sum.priced(reach))
+            }
+        })
     }
 
     /// Returns all working entries, by order id.
     pub fn entries(&self) -> &[Entry<'a>] {
-        self.entries.get_or_init(|| self.all_entries())
+        &self.open().entries
+    }
+
+    fn open(&self) -> &Rc<OpenOrders<'a>> {
+        self.open.get_or_init(|| Rc::new(self.all_open()))
+    }
+
+    /// Returns every leg that has anything open, by symbol and strategy.
+    pub fn legs(&self) -> &[Leg<'a>] {
+        self.legs.get_or_init(|| self.all_legs())
     }
 
     /// Returns every symbol that has anything open, by name.
@@ -302,11 +340,17 @@ impl<'a> Sums<'a> {
             .ok_or_else(|| no_price(&instrument.symbol))
     }
 
-    /// All entries of one symbol use the same market.
-    fn all_entries(&self) -> Vec<Entry<'a>> {
+    /// All entries of one symbol use the same market. The orders of a line lie side by side, the stop
+    /// behind its entry, so it is found without a search.
+    fn all_open(&self) -> OpenOrders<'a> {
         let mut seen: Option<(&Symbol, Known)> = None;
-        let mut all = Vec::new();
-        for (order, stop) in entries_and_stops(self.book) {
+        let (mut entries, mut count) = (Vec::new(), 0_usize);
+        let mut orders = self.book.orders.values().peekable();
+        while let Some(order) = orders.next() {
+            count = count.saturating_add(usize::from(order.role != OrderRole::Protective));
+            if order.role != OrderRole::Entry {
+                continue;
+            }
             let known = match &seen {
                 Some((symbol, known)) if **symbol == order.symbol => known,
                 _ => {
@@ -315,9 +359,11 @@ impl<'a> Sums<'a> {
                     &seen.insert((&order.symbol, known)).1
                 }
             };
-            all.push(self.entry(order, stop, known));
+            let stop_id = order.order_id.stop();
+            let stop = orders.peek().filter(|stop| stop.order_id == stop_id);
+            entries.push(self.entry(order, stop.copied(), known));
         }
-        all
+        OpenOrders { entries, count }
     }
 
     fn entry(&self, order: &'a Order, stop: Option<&Order>, known: &Known<'a>) -> Entry<'a> {
@@ -344,32 +390,41 @@ impl<'a> Sums<'a> {
         }
     }
 
-    fn all_symbols(&self) -> Vec<Open<'a>> {
-        let mut reaches: Vec<(&Symbol, Option<Reach>)> = Vec::new();
-        let mut add = |symbol: &'a Symbol, add: &dyn Fn(Reach) -> Option<Reach>| {
-            let nth = reaches.iter().position(|(known, _)| *known == symbol);
-            let nth = nth.unwrap_or_else(|| {
-                reaches.push((symbol, Some(Reach::NOTHING)));
-                reaches.len().saturating_sub(1)
-            });
-            if let Some((_, reach)) = reaches.get_mut(nth) {
-                *reach = reach.and_then(add);
+    fn all_legs(&self) -> Vec<Leg<'a>> {
+        let held = self.book.positions.values();
+        let mut legs: Vec<Leg> = held
+            .map(|held| Leg {
+                symbol: &held.symbol,
+                strategy: &held.strategy,
+                reach: Reach::NOTHING.holding(held.size),
+            })
+            .collect();
+        for Entry { order, .. } in self.counted() {
+            let mut known = legs.iter_mut();
+            match known.find(|leg| leg.is_of(&order.strategy, &order.symbol)) {
+                Some(leg) => leg.reach = leg.reach.and_then(|reach| reach.working(order)),
+                None => legs.push(Leg {
+                    symbol: &order.symbol,
+                    strategy: &order.strategy,
+                    reach: Reach::NOTHING.working(order),
+                }),
             }
-        };
-        for held in self.book.positions.values() {
-            add(&held.symbol, &|reach| reach.holding(held.size));
         }
-        for entry in self.counted() {
-            let order = entry.order;
-            add(&order.symbol, &|reach| reach.working(order));
-        }
-        reaches.sort_unstable_by_key(|(symbol, _)| *symbol);
-        let all = reaches.into_iter();
-        all.map(|(symbol, reach)| self.open(symbol, reach))
-            .collect()
+        legs.sort_unstable_by_key(|leg| (leg.symbol, leg.strategy));
+        legs
     }
 
-    fn open(&self, symbol: &'a Symbol, reach: Option<Reach>) -> Open<'a> {
+    fn all_symbols(&self) -> Vec<Open<'a>> {
+        let of_symbols = self.legs().chunk_by(|one, next| one.symbol == next.symbol);
+        let of_symbol = |legs: &[Leg<'a>]| {
+            let mut reaches = legs.iter().map(|leg| leg.reach);
+            let sum = reaches.try_fold(Reach::NOTHING, |sum, reach| sum.and(reach?));
+            Some(self.at_market(legs.first()?.symbol, sum))
+        };
+        of_symbols.filter_map(of_symbol).collect()
+    }
+
+    fn at_market(&self, symbol: &'a Symbol, reach: Option<Reach>) -> Open<'a> {
         let market = self
             .configured(symbol)
             .and_then(|found| Ok((found, self.fresh_market(found)?.ask)));

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::book::Book;
 use super::checks::{self, Subject};
 use super::requests::{Context, Messages};
+use super::sums::Sums;
 use super::valuation::is_fresh;
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::instruments::Instrument;
@@ -259,18 +260,18 @@ impl<'a> Probe<'a> {
 
     fn counts(&self) -> Vec<LimitUse> {
         let safety = &self.rules.safety;
-        let positions = checks::open_pairs(self.book);
+        let sums = Sums::new(self.book, self.rules, self.now);
         let mut rows = vec![
             count(
                 "max_open_positions",
                 "account",
-                positions,
+                sums.legs().len(),
                 safety.max_open_positions,
             ),
             count(
                 "max_open_orders",
                 "account",
-                checks::open_orders(self.book),
+                sums.open_orders(),
                 safety.max_open_orders,
             ),
         ];

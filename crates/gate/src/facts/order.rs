@@ -118,7 +118,12 @@ impl<'a> OrderView<'a> {
                     .count(),
             ),
             Id::PortfolioOpenPositions => size(book.positions.len()),
-            Id::PortfolioOpenOrders => size(spoolgate_trading::checks::open_orders(book)),
+            Id::PortfolioOpenOrders => size(
+                book.orders
+                    .values()
+                    .filter(|open| open.role != OrderRole::Protective)
+                    .count(),
+            ),
             _ => self.of_money(id),
         }
     }

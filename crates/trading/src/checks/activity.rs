@@ -3,7 +3,6 @@
 use super::{CheckRow, Kind, OrderFacts, SAFETY, Subject};
 use crate::book::Book;
 use crate::conduct::Conduct;
-use crate::order::{Order, OrderRole};
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::Principal;
 use spoolgate_wire::time::Time;
@@ -26,13 +25,10 @@ fn fits(count: usize, limit: u32) -> bool {
 /// order's pair: at most `max_open_positions`. An order for a pair that is already open always
 /// passes.
 pub(super) fn max_open_positions(subject: &Subject, facts: &OrderFacts) -> CheckRow {
-    let (book, order) = (subject.book, facts.order);
-    let is_open = entries(book).any(|open| open.is_of(&order.strategy, &order.symbol))
-        || book
-            .positions
-            .values()
-            .any(|held| held.strategy == order.strategy && held.symbol == order.symbol);
-    let count = open_pairs(book).saturating_add(usize::from(!is_open));
+    let (order, legs) = (facts.order, facts.around.sums.legs());
+    let mut open = legs.iter();
+    let is_open = open.any(|leg| leg.is_of(&order.strategy, &order.symbol));
+    let count = legs.len().saturating_add(usize::from(!is_open));
     let limit = subject.rules.safety.max_open_positions;
     counted(
         count,
@@ -42,44 +38,10 @@ pub(super) fn max_open_positions(subject: &Subject, facts: &OrderFacts) -> Check
     )
 }
 
-/// Counts the pairs of symbol and strategy that hold a position or have a working entry.
-pub(crate) fn open_pairs(book: &Book) -> usize {
-    let is_held = |open: &Order| {
-        book.positions
-            .values()
-            .any(|held| open.is_of(&held.strategy, &held.symbol))
-    };
-    let is_first = |(nth, open): &(usize, &Order)| {
-        !is_held(open)
-            && !entries(book)
-                .take(*nth)
-                .any(|other| open.is_of(&other.strategy, &other.symbol))
-    };
-    let pending = entries(book)
-        .enumerate()
-        .filter(|found| is_first(found))
-        .count();
-    book.positions.len().saturating_add(pending)
-}
-
-fn entries(book: &Book) -> impl Iterator<Item = &Order> {
-    book.orders
-        .values()
-        .filter(|open| open.role == OrderRole::Entry)
-}
-
-/// Counts open orders without protective stops.
-pub fn open_orders(book: &Book) -> usize {
-    book.orders
-        .values()
-        .filter(|order| order.role != OrderRole::Protective)
-        .count()
-}
-
 /// Open orders including this one, without protective stops: at most `max_open_orders`.
-pub(super) fn max_open_orders(subject: &Subject, _: &OrderFacts) -> CheckRow {
+pub(super) fn max_open_orders(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let (count, limit) = (
-        open_orders(subject.book).saturating_add(1),
+        facts.around.sums.open_orders().saturating_add(1),
         subject.rules.safety.max_open_orders,
     );
     counted(

@@ -94,20 +94,17 @@ pub(super) fn instrument_allowed(subject: &Subject, facts: &OrderFacts) -> Check
 /// instrument's, because a person has changed the venue since. Exits go to the venue of the
 /// position.
 fn is_open_elsewhere(subject: &Subject, facts: &OrderFacts, instrument: &Instrument) -> bool {
-    let (book, order) = (subject.book, facts.order);
-    let mut held = book
-        .positions
-        .values()
-        .filter(|held| held.symbol == order.symbol);
-    let mut entries = book
-        .orders
-        .values()
-        .filter(|open| open.role == OrderRole::Entry);
-    held.any(|held| held.strategy == order.strategy && !held.is_held_at_venue_of(instrument))
-        || entries.any(|open| {
-            open.at_venue.as_ref().map(|venue| &venue.bridge) != instrument.bridge.as_ref()
-                && open.is_of(&order.strategy, &order.symbol)
-        })
+    let order = facts.order;
+    let mut held = subject.book.positions.values();
+    let mut entries = facts.around.sums.entries().iter().map(|entry| entry.order);
+    held.any(|held| {
+        held.symbol == order.symbol
+            && held.strategy == order.strategy
+            && !held.is_held_at_venue_of(instrument)
+    }) || entries.any(|open| {
+        open.at_venue.as_ref().map(|venue| &venue.bridge) != instrument.bridge.as_ref()
+            && open.is_of(&order.strategy, &order.symbol)
+    })
 }
 
 /// The strategy belongs to the sender, or a person acts for its owner, which never enters; for
@@ -225,16 +222,17 @@ impl ThesisUse<'_> {
     }
 }
 
-/// The prices that a thesis is compared with, doubled: the middle price becomes bid + ask, without a
-/// division.
+/// The lowest and the highest price that a thesis is compared with, doubled: the middle price becomes
+/// bid + ask, without a division.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
-    last: Option<Amount>,
-    middle: Option<Amount>,
+    lowest: Amount,
+    highest: Amount,
 }
 
 impl Seen {
-    /// Returns the prices of an instrument. `None` if none is known, or one is not exact.
+    /// Returns the last and the middle price of an instrument. `None` if neither is known, or one is
+    /// not exact.
     pub(crate) fn of(book: &Book, instrument: &Instrument) -> Option<Seen> {
         let market = book.markets.get(&instrument.symbol);
         let last = match market.and_then(|market| market.last.as_ref()) {
@@ -245,22 +243,21 @@ impl Seen {
             Some(market) => Some(market.bid.checked_add(market.ask)?),
             None => None,
         };
-        last.or(middle)?;
-        Some(Seen { last, middle })
+        let (one, other) = (last.or(middle)?, middle.or(last)?);
+        Some(Seen {
+            lowest: one.min(other),
+            highest: one.max(other),
+        })
     }
 
     /// Whether a price has reached a level that refutes the thesis. A level that cannot be doubled
     /// counts as reached.
     fn refutes(self, thesis: &Thesis) -> bool {
-        let reaches = |level: Amount, is_beyond: fn(Amount, Amount) -> bool| {
-            let twice = level.checked_add(level);
-            let mut prices = [self.last, self.middle].into_iter().flatten();
-            twice.is_none_or(|level| prices.any(|price| is_beyond(price, level)))
-        };
-        let below = thesis.invalid_below.map(|level| level.get());
-        let above = thesis.invalid_above.map(|level| level.get());
-        below.is_some_and(|below| reaches(below, |price, level| price <= level))
-            || above.is_some_and(|above| reaches(above, |price, level| price >= level))
+        let twice = |level: Amount| level.checked_add(level);
+        let below = thesis.invalid_below.map(|level| twice(level.get()));
+        let above = thesis.invalid_above.map(|level| twice(level.get()));
+        below.is_some_and(|level| level.is_none_or(|level| self.lowest <= level))
+            || above.is_some_and(|level| level.is_none_or(|level| self.highest >= level))
     }
 }
 

@@ -16,8 +16,7 @@ mod stops;
 mod subject;
 mod targets;
 
-pub use activity::open_orders;
-pub(super) use activity::{open_pairs, recent_entries};
+pub(super) use activity::recent_entries;
 pub(super) use crossing::crossed_entries;
 pub(crate) use halts::{left_to_lose, week_left};
 pub(crate) use identity::{Seen, ThesisUse};
