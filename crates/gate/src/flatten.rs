@@ -4,8 +4,9 @@
 //! It follows from the state alone: each leg in scope shall be flat. Resting exits and targets of the
 //! leg are retired, so that nothing else sells what the order at the market sells; its stops work until
 //! the position is flat. What fills later, such as an entry whose cancel came too late, is closed
-//! again. An order that a venue drops is placed again after 5, 25 and 125 s; after that the symbol is
-//! doubted, and a person has to look.
+//! again. What an agent can take back, even an exit at the market, does not count as closing. An order
+//! that a venue drops is placed again after 5, 25 and 125 s; after that the symbol is doubted, and a
+//! person has to look, or to demand it anew.
 
 use super::dead_man;
 use super::events;
@@ -18,8 +19,7 @@ use spoolgate_trading::absent;
 use spoolgate_trading::book::{Book, Doubt};
 use spoolgate_trading::change;
 use spoolgate_trading::order::{Dropped, Order, OrderRole, Position};
-use spoolgate_wire::ids::{Leg, Principal, StrategyName, Symbol};
-use spoolgate_wire::orders::OrderType;
+use spoolgate_wire::ids::{Principal, StrategyName, Symbol};
 use spoolgate_wire::time::Time;
 
 /// How long the gate waits before it places another order, after each one that was dropped,
@@ -46,7 +46,7 @@ pub fn next(state: &State, rules: &Rulebook, seq: u64, now: Time) -> Option<(Eve
     let mut positions = state.book.positions.values();
     positions.find_map(|position| {
         let cause = cause(state, rules, position)?;
-        let changes = changes(state, position, &cause.by, seq, now);
+        let changes = changes(&state.book, position, &cause, seq, now);
         let changes = changes.into_iter().map(Change::Book).collect();
         let changes = outbox::of_line(&state.book, changes, now);
         (!changes.is_empty()).then_some(())?;
@@ -74,64 +74,70 @@ pub fn is_wanted(
 
 /// Returns what is to be done about a position now.
 fn changes(
-    state: &State,
+    book: &Book,
     position: &Position,
-    by: &Principal,
+    cause: &Cause,
     seq: u64,
     now: Time,
 ) -> Vec<change::Change> {
-    let book = &state.book;
-    let doubt = book.doubted_symbols.get(&position.symbol);
-    // A venue that dropped so many would drop the next one too; or it may have filled.
-    if doubt.is_some_and(|doubt| doubt.order_id.leg == Leg::Flatten) {
-        return Vec::new();
-    }
-    if let Some(Dropped {
-        order_id,
-        times,
-        at,
-    }) = position.dropped
-    {
-        let nth = usize::try_from(times.saturating_sub(1)).unwrap_or(usize::MAX);
-        let Some(wait_ms) = AGAIN_MS.get(nth) else {
-            let what = format!(
-                "`{order_id}` was to close the position of `{}`, and it is the {times}th that was \
-                    dropped",
-                position.strategy
-            );
-            let symbol = position.symbol.clone();
-            let doubt = Doubt {
-                order_id,
-                what,
-                at: now,
-            };
-            return vec![change::Change::SymbolDoubted { symbol, doubt }];
+    if let Some(dropped) = position.dropped {
+        let Some(again) = again_at(dropped) else {
+            return doubt(book, position, dropped, now);
         };
-        if now.since_ms(at) < *wait_ms {
+        // A time later than now dates from before the clock was set back.
+        if (dropped.at..again).contains(&now) {
             return Vec::new();
         }
     }
     let mut changes = absent::retire(resting(book, position), now);
     // What is left for the next line would sell beside the order.
     if resting(book, position).count() <= absent::RETIRED_MAX {
-        changes.extend(absent::close_at_market(book, position, by, seq, now));
+        changes.extend(absent::close_at_market(book, position, &cause.by, seq, now));
     }
     changes
 }
 
-/// Returns the exits and targets that rest beside a position.
+/// Returns the exits and targets of agents that rest or wait beside a position.
 pub(super) fn resting<'a>(
     book: &'a Book,
     position: &'a Position,
 ) -> impl Iterator<Item = &'a Order> {
-    book.orders.values().filter(|order| {
-        let rests = match order.role {
-            OrderRole::Exit => order.order_type != OrderType::Market,
-            OrderRole::Target => true,
-            OrderRole::Entry | OrderRole::Protective => false,
-        };
-        rests && order.is_of(&position.strategy, &position.symbol) && order.ending().is_none()
-    })
+    let targets = book.orders.values().filter(|order| {
+        order.role == OrderRole::Target
+            && order.is_of(&position.strategy, &position.symbol)
+            && order.ending().is_none()
+    });
+    absent::sent_exits(book, position).chain(targets)
+}
+
+/// Returns when another order may be placed; `None` once the gate has given up.
+pub fn again_at(dropped: Dropped) -> Option<Time> {
+    let nth = usize::try_from(dropped.times.saturating_sub(1)).ok()?;
+    let wait_ms = *AGAIN_MS.get(nth)?;
+    Some(dropped.at.plus_ms(wait_ms))
+}
+
+/// Doubts the symbol, if this order does not do so already: a venue that dropped so many would drop
+/// the next one too; or it may have filled.
+fn doubt(book: &Book, position: &Position, dropped: Dropped, now: Time) -> Vec<change::Change> {
+    let Dropped {
+        order_id, times, ..
+    } = dropped;
+    let known = book.doubted_symbols.get(&position.symbol);
+    if known.is_some_and(|doubt| doubt.order_id == order_id) {
+        return Vec::new();
+    }
+    let what = format!(
+        "`{order_id}` was to close the position of `{}`, and it is the {times}th that was dropped",
+        position.strategy
+    );
+    let symbol = position.symbol.clone();
+    let doubt = Doubt {
+        order_id,
+        what,
+        at: now,
+    };
+    vec![change::Change::SymbolDoubted { symbol, doubt }]
 }
 
 /// Returns why a position shall be flat, if it shall.

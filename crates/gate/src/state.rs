@@ -356,13 +356,21 @@ impl State {
             }
             Change::HaltFile { present, flatten } => {
                 (self.halts.file, self.halts.file_flattens) = (*present, *flatten);
+                if *flatten {
+                    self.book.forget_dropped();
+                }
             }
             Change::StorageLevel { level } => self.storage = *level,
             Change::HaltSet {
                 principal,
                 on,
                 halt,
-            } => self.halts.set(principal.as_ref(), on.as_ref(), halt),
+            } => {
+                self.halts.set(principal.as_ref(), on.as_ref(), halt);
+                if halt.flatten {
+                    self.book.forget_dropped();
+                }
+            }
             Change::Drilled { at } => self.drilled_at = Some(*at),
             Change::HaltCleared { principal, on } => {
                 self.halts.clear(principal.as_ref(), on.as_ref());

@@ -3,7 +3,7 @@
 
 use super::book::Book;
 use super::change::Change;
-use super::order::{Order, OrderEnd, OrderRole, Position};
+use super::order::{AtVenue, Order, OrderEnd, OrderRole, Position};
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::rulebook::RulebookError;
 use spoolgate_wire::amount::Amount;
@@ -41,35 +41,33 @@ pub fn left_behind(book: &Book, rules: &Rulebook) -> Option<RulebookError> {
     })
 }
 
-/// Returns the part of a position that no exit at the market closes yet. `None` if it is not exact.
+/// Returns the part of a position that is not [closing](is_closing) yet. `None` if it is not exact.
 pub fn left_to_close(book: &Book, position: &Position) -> Option<Amount> {
-    left_beside(book, position, |_| true)
-}
-
-/// As [`left_to_close`], but exits of agents do not count, because an agent can cancel them.
-pub fn left_to_close_by_hand(book: &Book, position: &Position) -> Option<Amount> {
-    left_beside(book, position, |order| order.order_id.leg == Leg::Flatten)
-}
-
-fn left_beside(
-    book: &Book,
-    position: &Position,
-    counts: impl Fn(&Order) -> bool,
-) -> Option<Amount> {
-    let mut left = position.size.abs();
-    for order in book.orders.values() {
-        let is_at_market = order.role == OrderRole::Exit && order.order_type == OrderType::Market;
-        if is_at_market && order.is_of(&position.strategy, &position.symbol) && counts(order) {
-            left = left.checked_sub(order.leaves())?;
+    let mut orders = book.orders.values();
+    orders.try_fold(position.size.abs(), |left, order| {
+        if is_closing(order) && order.is_of(&position.strategy, &position.symbol) {
+            left.checked_sub(order.leaves())
+        } else {
+            Some(left)
         }
-    }
-    Some(left)
+    })
 }
 
-/// Returns the exits that agents sent for a position and that the gate does not end yet.
+/// Whether an order closes a position at the market and no agent takes it back: it is an order of a
+/// person or of the gate, or a venue may be filling it, and nobody ends it.
+pub fn is_closing(order: &Order) -> bool {
+    let is_market_exit = order.role == OrderRole::Exit
+        && order.order_type == OrderType::Market
+        && order.ending().is_none();
+    let is_out = || order.at_venue.as_ref().is_some_and(AtVenue::is_out);
+    is_market_exit && (order.order_id.leg == Leg::Flatten || is_out())
+}
+
+/// Returns the exits of agents that give way to an order of a person or of the gate: those that are
+/// not [closing](is_closing) the position already.
 pub fn sent_exits<'a>(book: &'a Book, position: &'a Position) -> impl Iterator<Item = &'a Order> {
     book.orders.values().filter(|order| {
-        let is_sent = order.role == OrderRole::Exit && order.order_id.leg == Leg::Order;
+        let is_sent = order.role == OrderRole::Exit && !is_closing(order);
         is_sent && order.is_of(&position.strategy, &position.symbol) && order.ending().is_none()
     })
 }

@@ -209,8 +209,7 @@ impl Book {
     }
 
     /// Keeps the first doubt about a symbol, except that a doubt about an exit at the market
-    /// replaces it: it is more urgent, and it keeps the dead man's switch from sending another
-    /// exit.
+    /// replaces it, because it is more urgent.
     fn doubt(&mut self, symbol: &Symbol, doubt: &Doubt) {
         let kept = self
             .doubted_symbols
@@ -219,6 +218,12 @@ impl Book {
         if doubt.order_id.leg == Leg::Flatten {
             *kept = doubt.clone();
         }
+    }
+
+    /// Counts what venues dropped from zero again, because it is demanded anew that positions are flat.
+    pub fn forget_dropped(&mut self) {
+        let positions = self.positions.values_mut();
+        positions.for_each(|position| position.dropped = None);
     }
 
     fn clear(&mut self, symbol: &Symbol) {
@@ -238,10 +243,12 @@ impl Book {
         Ok(())
     }
 
-    /// Counts an order that was to close a position and ended before it had.
+    /// Counts an order that was to close a position and that its venue ended before it had, unasked.
     fn note_dropped(&mut self, order: &Order, at: Time) {
         let key = (order.symbol.clone(), order.strategy.clone());
-        let is_dropped = order.order_id.leg == Leg::Flatten && order.leaves().is_positive();
+        let is_unasked = order.at_venue.is_some() && order.ending().is_none();
+        let is_dropped =
+            order.order_id.leg == Leg::Flatten && order.leaves().is_positive() && is_unasked;
         if let Some(position) = self.positions.get_mut(&key).filter(|_| is_dropped) {
             let times = position.dropped.map_or(0, |dropped| dropped.times);
             position.dropped = Some(Dropped {

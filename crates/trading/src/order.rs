@@ -360,13 +360,13 @@ pub struct Position {
     /// position go there, whatever the rules now state for the instrument.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_at: Option<HeldAt>,
-    /// The orders of the gate that were to close it and ended unfilled, since it was opened or a
-    /// person last cleared its symbol.
+    /// The orders of the gate that were to close it and that its venue dropped, since it was opened, a
+    /// person cleared its symbol, or it was demanded anew that it be flat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped: Option<Dropped>,
 }
 
-/// Orders of the gate that were to close a position and ended unfilled.
+/// Orders of the gate that were to close a position and that its venue dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dropped {

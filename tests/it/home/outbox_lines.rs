@@ -13,7 +13,7 @@ use spoolgate_host::keyring::{SqliteKeyring, key_id};
 use spoolgate_trading::market_row::Row;
 use spoolgate_trading::market_row::write_blob;
 use spoolgate_wire::amount::Amount;
-use spoolgate_wire::ids::Leg;
+use spoolgate_wire::ids::{Leg, OrderId};
 use spoolgate_wire::signing::{SignKey, sha256_hex};
 
 struct Desk {
@@ -441,6 +441,44 @@ fn a_venue_that_drops_what_closes_a_position_is_asked_three_times_more_and_then_
         assert_eq!((flattens(), is_doubted(&home)), (5, false), "counted anew");
         replays(&desk.place, home);
     }
+}
+
+/// A position without a stop whose first order was dropped is doubted, and still closed if a person
+/// demands it.
+#[test]
+fn a_doubt_does_not_keep_a_halt_from_closing() {
+    let desk = Desk::new();
+    let mut home = desk.open();
+    let entry = desk.order(&mut home, "r1", "buy", "0.01", json!({}));
+    desk.trade(&mut home, "T1", &entry, "0.01", "0.01");
+    let mut report = |order: &OrderId, exec: &str, event: &str| {
+        let payload = json!({"order_id": order, "exec_id": exec, "exec_type": event, "cum_qty": 0,
+            "transact_time": "2026-03-02T12:00:00Z", "text": "no"});
+        let mut payload = payload;
+        if event == "canceled" {
+            payload.as_object_mut().unwrap().remove("text");
+        }
+        let (key, payload) = (&desk.bridge, payload.to_string());
+        desk.place
+            .ask(key, "exchange", exec, "venue.report", &payload);
+        assert!(drain(&mut home).unwrap()[0].answer.error.is_none());
+        let orders = home.state().book.orders.keys().copied();
+        let closing: Vec<OrderId> = orders.filter(|id| id.leg == Leg::Flatten).collect();
+        closing
+    };
+    let stop = OrderId::parse(&format!("{entry}-stop")).unwrap();
+    let closing = report(&stop, "C1", "canceled");
+    let [first] = closing[..] else {
+        panic!("{closing:?}")
+    };
+    assert_eq!(report(&first, "R1", "rejected"), []);
+    assert!(!home.state().book.doubted_symbols.is_empty());
+    let halt = r#"{"flatten":true,"reason":"drill"}"#;
+    desk.place.ask_as_owner("halt", "halt.set", halt);
+    assert!(drain(&mut home).unwrap()[0].answer.error.is_none());
+    let mut orders = home.state().book.orders.keys();
+    assert!(orders.any(|id| id.leg == Leg::Flatten));
+    replays(&desk.place, home);
 }
 
 #[test]

@@ -67,12 +67,12 @@ impl Action for PositionClose {
             );
             return Err(Refusal::new(Code::NotFound, what));
         };
-        let left = absent::left_to_close_by_hand(book, position)
+        let left = absent::left_to_close(book, position)
             .filter(|left| left.is_positive())
             .ok_or_else(|| {
                 let what = format!(
-                    "orders of people or of the gate already close the whole position of \
-                        `{strategy}` in `{symbol}`; `spoolgate orders` shows them"
+                    "orders that no agent can cancel already close the whole position of `{strategy}` in \
+                        `{symbol}`; `spoolgate orders` shows them"
                 );
                 Refusal::new(Code::StateConflict, what)
             })?;
