@@ -144,7 +144,7 @@ pub(super) fn find(home: &Path, view: &View, what: &str) -> Result<Vec<(u64, Rec
 /// Returns whether a line placed the order or is about it.
 fn is_of_order(record: &Record, id: OrderId) -> bool {
     let is_about = matches!(record, Record::Decision(decision)
-        if decision.order_id.is_some_and(|order| order.entry() == id.entry()));
+        if decision.order_id == Some(id));
     let places = |change: &Change| {
         matches!(change, Change::Book(spoolgate_trading::Change::OrderPlaced(order))
             if order.order_id == id)

@@ -2,12 +2,12 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
 use spoolgate_client as agent;
+use spoolgate_home::rulebook::{FLATTEN, flattens};
 use spoolgate_host::lock::LOCK_FILE;
 use spoolgate_host::rule_folder::HALT_FILE;
 use spoolgate_host::spool::publish::RESERVE_DIR;
@@ -29,8 +29,9 @@ pub(super) enum Command {
             halt set --principal trend-bot --reason drill\n  spoolgate halt set --symbol BTC-USD \
             --keep-orders --reason \"odd prices\"\n\nIt pulls the entries that work, unless \
             --keep-orders is given. If the request does not halt, for whatever \
-            reason but a slip (a principal that does not\nexist), the file rules/HALT is created \
-            instead, which halts the entries of all principals, and\nthe exit code is 0."
+            reason but a slip (a principal that does not\nexist, or that --as names and that may \
+            not), the file rules/HALT is created instead, which halts\nthe entries of all principals, \
+            and the exit code is 0."
     )]
     Set(SetArgs),
     /// Clear a halt, the latched drawdown, or the closure of a strategy or a symbol.
@@ -76,6 +77,12 @@ pub(super) struct Part {
 }
 
 impl Part {
+    /// The part that is named, such as "strategy `trend`".
+    pub(super) fn in_words(&self) -> Option<String> {
+        let (kind, name) = self.members().into_iter().next()?;
+        Some(format!("{kind} `{}`", name.as_str()?))
+    }
+
     /// The parts that are named, with the names of their members in a request. The gate refuses more
     /// than one.
     pub(super) fn members(&self) -> serde_json::Map<String, serde_json::Value> {
@@ -142,11 +149,16 @@ fn set(home: &Path, args: &SetArgs, output: &Output) -> Result<Exit> {
     match stop(home, &args.by, payload, false, output) {
         Stop::Answered(answer) => handover::report(Some(&answer), output, |answer| {
             let of = whose(answer).map(|name| format!(" of `{name}`"));
+            let of = of.or_else(|| args.on.in_words().map(|part| format!(" of {part}")));
+            let working = if args.keep_orders {
+                "stay, unless another halt pulls them"
+            } else {
+                "are pulled"
+            };
             format!(
-                "entries{} are halted and working entries are {}; exits are still allowed (ledger \
-                    line {})",
+                "entries{} are halted and working entries {working}; exits are still allowed \
+                    (ledger line {})",
                 of.unwrap_or_default(),
-                if args.keep_orders { "kept" } else { "pulled" },
                 answer.audit_ref
             )
         }),
@@ -183,8 +195,11 @@ pub(super) fn stop(
         Err(error) => return brake(home, Err(error), flatten, output),
     };
     // A slip of the person is told; whatever else keeps the request from halting must not.
-    let is_slip =
-        |error: &AnswerError| matches!(error.code, Code::NotFound | Code::MalformedPayload);
+    let is_slip = |error: &AnswerError| match error.code {
+        Code::NotFound | Code::MalformedPayload => true,
+        Code::NotPermitted => !by.is_owner(),
+        _ => false,
+    };
     if answer.error.as_ref().is_none_or(is_slip) {
         return Stop::Answered(Box::new(answer));
     }
@@ -223,16 +238,23 @@ fn brake(home: &Path, handed: Result<Exit>, flatten: bool, output: &Output) -> S
         return Stop::Failed(handed);
     }
     let file = rules.join(HALT_FILE);
-    let made = match file.symlink_metadata() {
-        // Whatever it is, it halts.
-        Ok(_) => Ok(()),
-        Err(_) => File::create_new(&file).map(drop).or_else(|error| {
+    // Whatever is there already, it halts.
+    let is_there = file.symlink_metadata().is_ok();
+    let flat = if flatten {
+        demand_flat(home, &file)
+    } else {
+        Ok(())
+    };
+    let made = if is_there || file.symlink_metadata().is_ok() {
+        Ok(())
+    } else {
+        File::create_new(&file).map(drop).or_else(|error| {
             if is_full(&error) {
                 fs::hard_link(home.join(LOCK_FILE), &file).or_else(|_| take_spare(home, &file))
             } else {
                 Err(error)
             }
-        }),
+        })
     };
     let made = made.and_then(|()| File::open(&rules)?.sync_all());
     if let Err(source) = made {
@@ -245,7 +267,7 @@ fn brake(home: &Path, handed: Result<Exit>, flatten: bool, output: &Output) -> S
     if let Err(error) = handed {
         output.remark(&causes(&error));
     }
-    if flatten && let Err(why) = demand_flat(&file) {
+    if let Err(why) = flat {
         output.remark(&format!(
             "`{}` halts entries, and cannot demand that positions are closed: {why}; write \
                 `flatten` into its first line",
@@ -255,16 +277,36 @@ fn brake(home: &Path, handed: Result<Exit>, flatten: bool, output: &Output) -> S
     Stop::Braked
 }
 
-/// Writes into the halt file that positions are to be closed.
-fn demand_flat(file: &Path) -> io::Result<()> {
-    let found = file.symlink_metadata()?;
-    // Another name of the lock, or of a file elsewhere, is not written to.
-    if !found.is_file() || found.nlink() != 1 {
-        return Err(io::Error::other("it is not a file of its own"));
+/// Makes the halt file demand that positions are closed, whatever it says besides. Where there is no
+/// room for another file, it is one of those that were made for answers on a full disk.
+fn demand_flat(home: &Path, file: &Path) -> io::Result<()> {
+    let said = match file.symlink_metadata() {
+        Ok(found) if found.is_file() => fs::read(file)?,
+        Ok(_) => return Err(io::Error::other("it is not a file")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    if flattens(&said) {
+        return Ok(());
     }
-    let mut written = File::options().write(true).truncate(true).open(file)?;
-    written.write_all(b"flatten\n")?;
-    written.sync_all()
+    let fresh = file.with_file_name(".HALT.new");
+    let write = |options: &mut fs::OpenOptions, text: &[u8]| {
+        let mut written = options.write(true).open(&fresh)?;
+        written.write_all(text)?;
+        written.set_len(u64::try_from(text.len()).unwrap_or(u64::MAX))?;
+        written.sync_all()?;
+        fs::rename(&fresh, file)
+    };
+    let line = [FLATTEN, b"\n"].concat();
+    let whole = [&line[..], &said].concat();
+    let made = write(File::options().create(true), &whole);
+    made.or_else(|error| {
+        if !is_full(&error) {
+            return Err(error);
+        }
+        take_spare(home, &fresh)?;
+        write(&mut File::options(), &line)
+    })
 }
 
 /// Gives the file that halts the inode of one that is not needed. The gate makes that one again when

@@ -37,9 +37,19 @@ pub(super) const WAIT: Duration = Duration::from_secs(60);
 #[derive(clap::Args)]
 pub(super) struct Person {
     /// The person who gives the command.
-    #[arg(long = "as", default_value = "owner", value_name = "PERSON",
+    #[arg(long = "as", default_value = OWNER, value_name = "PERSON",
         value_parser = Principal::parse)]
     pub person: Principal,
+}
+
+/// Who gives commands, if nobody else is named.
+const OWNER: &str = "owner";
+
+impl Person {
+    /// Whether nobody else is named.
+    pub(super) fn is_owner(&self) -> bool {
+        self.person.as_str() == OWNER
+    }
 }
 
 /// The outcome of a request that was handed over.

@@ -10,13 +10,16 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use spoolgate_gate::State;
 use spoolgate_gate::drill::Drill;
+use spoolgate_gate::flatten;
 use spoolgate_home::outbox::OUTBOX_DIR;
 use spoolgate_home::read::real_seams;
 use spoolgate_home::status::holder;
+use spoolgate_trading::absent;
 use spoolgate_trading::order::{Order, OrderRole, Position};
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::code::Exit;
-use spoolgate_wire::ids::{Leg, OrderId, StrategyName, Symbol};
+use spoolgate_wire::ids::{OrderId, StrategyName, Symbol};
+use spoolgate_wire::time::Time;
 
 use super::halt::{self, Part, Stop};
 use super::handover::{self, Person};
@@ -51,7 +54,7 @@ pub(super) struct Args {
     /// Change nothing; record and show what the command would end.
     #[arg(long, conflicts_with_all = ["flatten", "wait"])]
     drill: bool,
-    /// How long to wait for confirmation, in whole seconds.
+    /// How long to wait for confirmation, in whole seconds; 0 does not wait.
     #[arg(long, value_name = "SECONDS", default_value = "30", allow_negative_numbers = true,
         value_parser = wait)]
     wait: u32,
@@ -65,9 +68,9 @@ pub(super) struct Args {
 /// Reads the time to wait.
 fn wait(text: &str) -> Result<u32, String> {
     match text.parse() {
-        Ok(seconds) if (1..=WAIT_S_MAX).contains(&seconds) => Ok(seconds),
+        Ok(seconds) if seconds <= WAIT_S_MAX => Ok(seconds),
         _ => Err(format!(
-            "use a whole number of seconds from 1 to {WAIT_S_MAX}"
+            "use a whole number of seconds up to {WAIT_S_MAX}; 0 does not wait"
         )),
     }
 }
@@ -180,8 +183,9 @@ struct Held {
     is_told: bool,
     /// Whether its symbol is doubted.
     is_doubted: bool,
-    /// The last order that was to close it and that the venue dropped.
-    dropped: Option<OrderId>,
+    /// The last order that was to close it and that was dropped, and when the gate tries again; `None`
+    /// once it has given up.
+    dropped: Option<(OrderId, Option<Time>)>,
 }
 
 impl Summary {
@@ -306,13 +310,15 @@ impl Held {
         );
         match (self.left, self.order, &self.bridge) {
             (None, ..) => format!("{what} flat"),
-            (Some(_), None, _) if self.is_doubted => format!(
-                "{what} held, because book and venue may differ: look at both, then `spoolgate halt \
-                    clear --symbol {}`",
-                self.symbol
-            ),
             (Some(_), None, _) => match self.dropped {
-                Some(id) => format!("{what} held; {id} was dropped, and the gate tries again"),
+                Some((id, None)) => format!(
+                    "{what} held: {id} was dropped like those before it, and book and venue may \
+                        differ: look at both, then `spoolgate halt clear --symbol {}`",
+                    self.symbol
+                ),
+                Some((id, Some(again))) => {
+                    format!("{what} held; {id} was dropped, and the gate tries again at {again}")
+                }
                 None => format!("{what} held"),
             },
             (Some(_), Some(order), None) => format!("{what}: {order} waits for a price"),
@@ -334,8 +340,7 @@ fn held(state: &State, symbol: &Symbol, strategy: &StrategyName, was: Amount) ->
     let position = state.book.positions.get(&key);
     let left = position.map(|held| held.size);
     let mut orders = state.book.orders.values().rev();
-    let order =
-        orders.find(|order| order.order_id.leg == Leg::Flatten && order.is_of(strategy, symbol));
+    let order = orders.find(|order| absent::is_closing(order) && order.is_of(strategy, symbol));
     Held {
         strategy: strategy.clone(),
         symbol: symbol.clone(),
@@ -347,7 +352,9 @@ fn held(state: &State, symbol: &Symbol, strategy: &StrategyName, was: Amount) ->
             .and_then(|order| order.at_venue.as_ref())
             .is_some_and(|venue| venue.version > 0),
         is_doubted: state.book.doubted_symbols.contains_key(symbol),
-        dropped: position.and_then(|position| Some(position.dropped?.order_id)),
+        dropped: position
+            .and_then(|position| position.dropped)
+            .map(|dropped| (dropped.order_id, flatten::again_at(dropped))),
     }
 }
 

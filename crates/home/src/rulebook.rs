@@ -175,21 +175,23 @@ pub fn halt_file(disk: &dyn Disk, flattened: bool) -> (bool, bool) {
     if matches!(disk.stat(&path), Ok(None)) {
         return (false, false);
     }
-    let first = |bytes: &[u8]| {
-        let line = bytes.split(|byte| *byte == b'\n').next();
-        line.is_some_and(|line| line.trim_ascii() == FLATTEN)
-    };
     match disk.read(&path, HALT_BYTES_READ) {
-        Ok(file) => (true, first(&file.bytes)),
+        Ok(file) => (true, flattens(&file.bytes)),
         Err(_) => (true, flattened),
     }
+}
+
+/// Whether a halt file with this text demands that positions are closed.
+pub fn flattens(text: &[u8]) -> bool {
+    let line = text.split(|byte| *byte == b'\n').next();
+    line.is_some_and(|line| line.trim_ascii() == FLATTEN)
 }
 
 /// How much of the halt file is read, bytes.
 const HALT_BYTES_READ: usize = 64;
 
 /// The first line of a halt file that demands that positions are closed.
-const FLATTEN: &[u8] = b"flatten";
+pub const FLATTEN: &[u8] = b"flatten";
 
 impl Home {
     /// Makes the gate load the rule files without settling time whenever this flag is set.

@@ -181,6 +181,49 @@ fn a_disk_in_memory_without_inodes_takes_a_file_that_is_not_needed() {
     assert!(succeed(&home, &["status"]).contains("rules/HALT exists"));
 }
 
+/// An agent that takes every byte does not keep a person from demanding that positions are closed.
+#[test]
+fn a_full_disk_has_room_for_the_line_that_closes_positions() {
+    if let Some(what) = missing() {
+        eprintln!("skipped: {what}");
+        return;
+    }
+    for is_ext4 in [false, true] {
+        let scratch = Scratch::new();
+        let Some(disk) = Mount::of(scratch.beside("disk"), 400 << 20, is_ext4) else {
+            return;
+        };
+        let home = disk.0.join("home");
+        copy(&scratch.home(), &home);
+        Running::watching(&home).stop();
+        assert!(home.join("spool/out/.reserve/000").exists());
+        let mut all = fs::File::create(home.join("spool/in/.all")).unwrap();
+        let mut block = vec![7_u8; 1 << 20];
+        while !block.is_empty() {
+            if std::io::Write::write_all(&mut all, &block).is_err() {
+                block.truncate(block.len() / 2);
+            }
+        }
+        let halt = home.join("rules/HALT");
+        let kill = ["kill", "--flatten", "--wait", "0", "--reason", "stop it"];
+        for _ in 0..2 {
+            let done = spoolgate(&home, &kill);
+            let said = show(&done);
+            assert!(said.contains("`rules/HALT`"), "{said}");
+            assert_eq!(fs::read(&halt).unwrap(), b"flatten\n", "{said}");
+        }
+        drop(all);
+        // Where there is room, what a person wrote stays below the line.
+        fs::remove_file(home.join("spool/in/.all")).unwrap();
+        fs::write(&halt, "venue down, call Bob\n").unwrap();
+        fs::remove_dir_all(home.join("spool/local/in")).unwrap();
+        fs::write(home.join("spool/local/in"), "").unwrap();
+        let done = spoolgate(&home, &kill);
+        let text = fs::read_to_string(&halt).unwrap();
+        assert_eq!(text, "flatten\nvenue down, call Bob\n", "{}", show(&done));
+    }
+}
+
 /// Nobody ever writes to these, so whoever opens one waits for ever.
 #[test]
 fn where_a_file_of_the_state_is_a_pipe() {

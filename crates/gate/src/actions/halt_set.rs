@@ -44,6 +44,7 @@ impl Action for HaltSet {
         SPEAKERS,
     )
     .lane(Lane::Control)
+    .freshness(Freshness::Halt)
     .rate(Rate::Free);
 
     fn check(set: &SetHalt) -> Result<(), PayloadError> {
@@ -135,8 +136,10 @@ impl Action for HaltSet {
             }),
             None => Some(halt),
         };
+        let is_whole = principal.is_none() && on.is_none();
         let change = match (is_drill, halt) {
-            (true, _) => Some(Change::Drilled { at: turn.now }),
+            // What a drill of a part shows is not what a stop of everything needs.
+            (true, _) => is_whole.then_some(Change::Drilled { at: turn.now }),
             (false, halt) => halt.map(|halt| Change::HaltSet {
                 principal,
                 on,

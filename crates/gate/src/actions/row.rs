@@ -27,8 +27,11 @@ spoolgate_wire::named! {
 pub enum Freshness {
     /// `request_age_max_s` of the principal or safety.yaml.
     Request,
-    /// `exit_age_max_s`: a late request that makes things safer is better than none.
+    /// `exit_age_max_s`, a row of the check vector: a late request that makes things safer is better
+    /// than none.
     Exit,
+    /// `exit_age_max_s`, for the same reason, where there is no check vector.
+    Halt,
     /// No age limit: reports of past events are accepted however late they arrive.
     Never,
     /// `Request` for entries, `Exit` for exits; a row of the check vector.
@@ -39,7 +42,7 @@ impl Freshness {
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Freshness::Request => "request",
-            Freshness::Exit => "exit",
+            Freshness::Exit | Freshness::Halt => "exit",
             Freshness::Never => "any",
             Freshness::ByClass => "entries request, exits exit",
         }

@@ -117,13 +117,16 @@ pub(crate) fn may_do(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Res
     if turn.granted.is_some() {
         return Ok(());
     }
+    let own_max_s = || {
+        let of_all = turn.rules.safety.request_age_max_s;
+        rule.request_age_max_s.map_or(of_all, |own| own.get())
+    };
     let age_max_s = match body.rule.freshness {
         // Checked in a row of the check vector, where entries and exits differ, or not at all.
         Freshness::Exit => return rates::idle_refusal(turn, authentic, body).map_or(Ok(()), Err),
         Freshness::ByClass | Freshness::Never => return Ok(()),
-        Freshness::Request => rule
-            .request_age_max_s
-            .map_or(turn.rules.safety.request_age_max_s, |own| own.get()),
+        Freshness::Halt => (*turn.rules.safety.exit_age_max_s).max(own_max_s()),
+        Freshness::Request => own_max_s(),
     };
     let ahead_max_s = turn.rules.safety.request_ahead_max_s;
     let age_ms = turn
