@@ -64,7 +64,7 @@ class Exchange:
             [
                 "requests (cl_ord_id TEXT PRIMARY KEY)",
                 "orders (id TEXT PRIMARY KEY, symbol TEXT, side TEXT, type TEXT, size TEXT, price TEXT, trigger TEXT,"
-                " tif TEXT, filled TEXT, open INTEGER, ticks INTEGER)",
+                " tif TEXT, filled TEXT, open INTEGER, version INTEGER)",
                 "events (n INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT)",
                 "tape (only INTEGER PRIMARY KEY CHECK (only = 1), next INTEGER)",
             ],
@@ -82,37 +82,39 @@ class Exchange:
         return True
 
     def execute(self, told):
-        order_id, db = told["order_id"], self.db
+        order_id, verb, db = told["order_id"], told["instruction"], self.db
         order = db.execute("SELECT size, filled, open FROM orders WHERE id = ?", [order_id]).fetchone()
-        is_cancel = told["instruction"] == "cancel"
         if order is None:
             db.execute(
-                "INSERT INTO orders VALUES (?, ?, ?, ?, ?, ?, ?, ?, '0', ?, 0)",
+                "INSERT INTO orders VALUES (?, ?, ?, ?, ?, ?, ?, ?, '0', ?, ?)",
                 [order_id, told["symbol"], told["side"], told["order_type"], told["size"], told["price"]]
-                + [told["trigger"], told["time_in_force"], not is_cancel],
+                + [told["trigger"], told["time_in_force"], verb != "cancel", told["version"]],
             )
-            self.tell(order_id, "canceled") if is_cancel else self.tell(order_id, "new", version=told["version"])
+            self.tell(order_id, "canceled" if verb == "cancel" else "new")
             return
         size, filled, is_open = Decimal(order[0]), Decimal(order[1]), order[2]
-        if is_cancel:
-            # Filled to its old size, it may be larger by now for all that the gate knows.
-            if is_open or filled >= size:
-                db.execute("UPDATE orders SET open = 0 WHERE id = ?", [order_id])
-                self.tell(order_id, "canceled")
-        elif is_open:
-            wanted = Decimal(told["size"])
+        wanted = Decimal(told["size"])
+        if verb == "cancel":
+            db.execute("UPDATE orders SET open = 0, version = ? WHERE id = ?", [told["version"], order_id])
+            self.tell(order_id, "canceled")
+        elif is_open or verb == "place" and filled < wanted:
+            # One that is no longer in the market is placed anew, for what it has not filled.
             db.execute(
-                "UPDATE orders SET size = ?, price = ?, trigger = ?, open = ? WHERE id = ?",
-                [told["size"], told["price"], told["trigger"], filled < wanted, order_id],
+                "UPDATE orders SET size = ?, type = ?, price = ?, trigger = ?, tif = ?, open = ?, version = ? WHERE id = ?",
+                [told["size"], told["order_type"], told["price"], told["trigger"], told["time_in_force"]]
+                + [filled < wanted, told["version"], order_id],
             )
-            self.tell(order_id, "replaced", version=told["version"])
-        elif size <= filled < Decimal(told["size"]):
+            self.tell(order_id, "replaced" if is_open else "new")
+        elif size <= filled < wanted:
             # Also where it was made smaller than it had filled: the gate takes what is left for covered until it hears.
+            db.execute("UPDATE orders SET version = ? WHERE id = ?", [told["version"], order_id])
             self.tell(order_id, "rejected", text="it had filled before")
 
     def tell(self, order_id, exec_type, **rest):
-        filled = self.db.execute("SELECT filled FROM orders WHERE id = ?", [order_id]).fetchone()[0]
+        filled, version = self.db.execute("SELECT filled, version FROM orders WHERE id = ?", [order_id]).fetchone()
         body = {"order_id": order_id, "exec_type": exec_type, "transact_time": now(), "cum_qty": filled, **rest}
+        if exec_type != "trade":
+            body["version"] = version
         self.db.execute("INSERT INTO events (body) VALUES (?)", [json.dumps(body)])
 
     def tick(self):

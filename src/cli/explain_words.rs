@@ -381,6 +381,9 @@ fn of_book(change: &trading::Change) -> String {
                 shown(*size)
             )
         }
+        trading::Change::OrderReleased { order_id } => {
+            format!("let {order_id} go to its venue, because the market is there")
+        }
         trading::Change::StopMoved { order_id, trigger } => {
             format!("moved the stop {order_id} to {}", shown(*trigger))
         }

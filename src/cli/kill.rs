@@ -323,13 +323,11 @@ impl Held {
             },
             (Some(_), Some(order), None) => format!("{what}: {order} waits for a price"),
             (Some(_), Some(order), Some(bridge)) => {
-                let told = if self.is_told {
-                    "not answered"
+                if self.is_told {
+                    format!("{what}: {order} not answered by `{bridge}`")
                 } else {
-                    "not sent yet"
-                };
-                format!("{what}: {order} {told} by `{bridge}`")
-                    .replace("sent yet by", "sent yet to")
+                    format!("{what}: {order} waits until `{bridge}` has ended what goes before it")
+                }
             }
         }
     }

@@ -550,6 +550,7 @@ fn of_book(change: &trading::Change, day: Time) -> Option<Notice> {
         | Book::OrderTriggered { .. }
         | Book::StopResized { .. }
         | Book::StopMoved { .. }
+        | Book::OrderReleased { .. }
         | Book::OrderClosed { .. }
         | Book::OrderRefused { .. }
         | Book::OrderEnding { .. }

@@ -92,6 +92,11 @@ pub struct Instrument {
     #[serde(default, deserialize_with = "yaml::present")]
     #[schemars(with = "Principal")]
     pub bridge: Option<Principal>,
+    /// Whether the venue itself keeps orders that reduce from selling more than is held, as most
+    /// derivative venues do and spot venues do not. Without it the gate never has more at the venue,
+    /// stops included, than the position.
+    #[serde(default)]
+    pub reduce_only: bool,
 }
 
 impl Instrument {

@@ -46,6 +46,11 @@ pub enum Change {
         /// The new size, including the part that has filled.
         size: Amount,
     },
+    /// An exit or target that rested at the gate goes to its venue, because the market is there.
+    OrderReleased {
+        /// The order.
+        order_id: OrderId,
+    },
     /// A protective stop was tightened.
     StopMoved {
         /// The stop.

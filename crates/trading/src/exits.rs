@@ -8,13 +8,15 @@
 //! and targets follow their entries, and market orders `o-N-flatten` come from people and from the
 //! gate: they do not count, never give way, and nothing merges into them.
 //!
-//! At a venue an exit goes out only once the exits and targets of its leg that the gate retired are
-//! gone there: until then they may still fill, although their size is free.
+//! What goes to a venue, and when there is room for it, is in `venue::outbox`.
 
 use super::book::Book;
 use super::order::{AtVenue, Order, OrderEnd, OrderRole};
+use super::valuation::is_fresh;
+use spoolgate_rules::Rulebook;
 use spoolgate_wire::ids::{Leg, StrategyName, Symbol};
 use spoolgate_wire::orders::{OrderType, Side, TimeInForce};
+use spoolgate_wire::time::Time;
 
 /// Maximum number of working exits of a leg.
 pub const WORKING_MAX: usize = 8;
@@ -69,18 +71,22 @@ pub fn joining<'a>(
     }
 }
 
-/// Whether an exit waits, so that no bridge is instructed about it: an exit or target of its leg that
-/// was retired may still fill at its venue, or this is a market exit and an earlier one may. The venue
-/// would sell both, although the position has only one of them. An order of the gate waits for what
-/// was retired only while a stop works, because a position without one is worse.
+/// Whether an exit waits, so that no bridge is instructed about it: it is a market exit and an earlier
+/// one of its leg is in flight; or, where the room at the venue is not counted, an exit or target of its
+/// leg that was retired may still fill there. An order of the gate waits for what was retired only while
+/// a stop works, because a position without one is worse.
 pub(super) fn waits<'a>(exit: &Order, orders: impl Iterator<Item = &'a Order> + Clone) -> bool {
-    if exit.role != OrderRole::Exit {
+    if exit.role != OrderRole::Exit || !exit.is_untold() {
         return false;
     }
     let mut leg =
         orders.filter(|order| order.side == exit.side && order.is_of(&exit.strategy, &exit.symbol));
     let is_stop = |order: &Order| order.role == OrderRole::Protective && order.ending().is_none();
-    let may_wait = is_sent(exit) || leg.clone().any(is_stop);
+    let is_enforced = exit
+        .at_venue
+        .as_ref()
+        .is_some_and(|venue| venue.reduce_only);
+    let may_wait = is_enforced && (is_sent(exit) || leg.clone().any(is_stop));
     let is_queued = is_sent(exit) && is_at_market(exit);
     leg.any(|order| {
         let is_market_exit = is_sent(order) && is_at_market(order);
@@ -99,6 +105,25 @@ fn is_leaving(order: &Order, is_for_sent: bool) -> bool {
         ending => ending.is_some() && !is_for_sent,
     };
     is_exit && is_out && is_free
+}
+
+/// Whether the market is where an exit or target that rests would trade: the bid for sales, the ask for
+/// purchases, at its limit or better, or past its trigger. False without a fresh price.
+pub(super) fn is_reached(book: &Book, rules: &Rulebook, order: &Order, now: Time) -> bool {
+    let Some(instrument) = rules.instruments.get(&order.symbol) else {
+        return false;
+    };
+    let seen = book.two_sided(instrument);
+    let Some(seen) = seen.filter(|seen| is_fresh(seen.time, now, instrument, &rules.safety)) else {
+        return false;
+    };
+    match (order.side, order.price, order.trigger) {
+        (Side::Sell, Some(limit), _) => seen.bid >= limit,
+        (Side::Buy, Some(limit), _) => seen.ask <= limit,
+        (Side::Sell, None, Some(trigger)) => seen.bid <= trigger,
+        (Side::Buy, None, Some(trigger)) => seen.ask >= trigger,
+        (_, None, None) => false,
+    }
 }
 
 /// Returns how long a merged exit stays open: as long as the one that stays longer.

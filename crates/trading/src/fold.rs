@@ -114,6 +114,10 @@ impl Book {
             Change::StopResized { order_id, size } => {
                 self.open_order(*order_id, "resized")?.size = *size;
             }
+            Change::OrderReleased { order_id } => {
+                let venue = self.open_order(*order_id, "released")?.at_venue.as_mut();
+                venue.into_iter().for_each(|venue| venue.released = true);
+            }
             Change::StopMoved { order_id, trigger } => {
                 self.open_order(*order_id, "moved")?.trigger = Some(*trigger);
             }
@@ -486,6 +490,7 @@ fn grow(
         held_at: order.at_venue.as_ref().map(|venue| HeldAt {
             bridge: venue.bridge.clone(),
             multiplier: venue.multiplier,
+            reduce_only: venue.reduce_only,
         }),
         dropped: None,
     });

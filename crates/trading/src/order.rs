@@ -115,7 +115,7 @@ impl Order {
     /// that the gate wants to end may fill until then.
     pub fn open(&self) -> Amount {
         let most = match &self.at_venue {
-            Some(venue) if venue.gone => return Amount::ZERO,
+            Some(venue) if venue.gone && venue.ending.is_some() => return Amount::ZERO,
             Some(venue) => self.size.max(venue.most()),
             None => self.size,
         };
@@ -130,11 +130,24 @@ impl Order {
         self.at_venue.as_ref()?.ending
     }
 
-    /// Whether it is at a venue and no bridge was instructed about it yet.
+    /// Whether it is for a venue that does not work it: no bridge was instructed about it yet, or it
+    /// is back at the gate.
     pub fn is_untold(&self) -> bool {
-        self.at_venue
-            .as_ref()
-            .is_some_and(|venue| venue.version == 0)
+        self.at_venue.as_ref().is_some_and(|venue| !venue.is_out())
+    }
+
+    /// Whether it reduces, and waits for a price. Where the venue does not keep orders that reduce
+    /// within the position, it waits at the gate until the market is there.
+    pub fn rests(&self) -> bool {
+        matches!(self.role, OrderRole::Exit | OrderRole::Target)
+            && self.order_type != OrderType::Market
+            && self.time_in_force != TimeInForce::Ioc
+    }
+
+    /// Whether the gate holds it until the market is there.
+    pub fn is_held(&self) -> bool {
+        let is_kept = |venue: &AtVenue| !venue.reduce_only && !venue.released;
+        self.rests() && self.at_venue.as_ref().is_some_and(is_kept)
     }
 
     /// Creates a market order, at the same venue as this order, that closes `size` of what this
@@ -160,10 +173,7 @@ impl Order {
             accepted_at,
             time_in_force: TimeInForce::Gtc,
             key_id: None,
-            at_venue: self
-                .at_venue
-                .as_ref()
-                .map(|venue| AtVenue::new(venue.bridge.clone(), venue.multiplier)),
+            at_venue: self.at_venue.as_ref().map(AtVenue::anew),
             ..self.clone()
         }
     }
@@ -220,6 +230,31 @@ pub struct AtVenue {
     pub why: Option<Box<Why>>,
     /// Whether the venue reported that the order is gone.
     pub gone: bool,
+    /// Whether the venue keeps orders that reduce within the position (`reduce_only` of the
+    /// instrument). Orders of earlier versions were handled as if it did.
+    #[serde(default = "enforced", skip_serializing_if = "is_enforced")]
+    pub reduce_only: bool,
+    /// Whether an order that [rests](Order::rests) at the gate was let go, because the market is there.
+    #[serde(default, skip_serializing_if = "is_kept")]
+    pub released: bool,
+    /// The version of the last `place`, if there was one after the first. Ends that the bridge reported
+    /// of earlier versions are no news then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub again: Option<u32>,
+}
+
+const fn enforced() -> bool {
+    true
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)]
+const fn is_enforced(flag: &bool) -> bool {
+    *flag
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)]
+const fn is_kept(flag: &bool) -> bool {
+    !*flag
 }
 
 /// The part of an instruction that can change between versions.
@@ -233,8 +268,9 @@ pub struct Told {
 }
 
 impl AtVenue {
-    /// Creates the state of an order that no instruction was given for yet.
-    pub fn new(bridge: Principal, multiplier: Amount) -> AtVenue {
+    /// Creates the state of an order that no instruction was given for yet. `reduce_only` says whether
+    /// the venue keeps orders that reduce within the position.
+    pub fn new(bridge: Principal, multiplier: Amount, reduce_only: bool) -> AtVenue {
         let (told, ending) = (None, None);
         AtVenue {
             bridge,
@@ -245,12 +281,31 @@ impl AtVenue {
             ending,
             why: None,
             gone: false,
+            reduce_only,
+            released: false,
+            again: None,
         }
+    }
+
+    /// The state of another order at the same venue.
+    fn anew(&self) -> AtVenue {
+        AtVenue::new(self.bridge.clone(), self.multiplier, self.reduce_only)
+    }
+
+    /// Whether the venue was asked to take the order out of the market for a while.
+    pub fn is_parking(&self) -> bool {
+        self.is_out() && self.told.is_none() && self.ending.is_none()
     }
 
     /// Whether the venue may be working the order.
     pub fn is_out(&self) -> bool {
         self.version > 0 && !self.gone
+    }
+
+    /// Returns what the venue may still fill of an order that has filled this much.
+    pub fn may_fill(&self, filled: Amount) -> Amount {
+        let left = self.most().checked_sub(filled).filter(|_| self.is_out());
+        left.map_or(Amount::ZERO, |left| left.max(Amount::ZERO))
     }
 
     /// Returns the largest size that the venue may be working.
@@ -263,6 +318,9 @@ impl AtVenue {
         self.version = instruction.version;
         let Instruction { size, trigger, .. } = *instruction;
         self.told = (instruction.instruction != Verb::Cancel).then_some(Told { size, trigger });
+        if instruction.instruction == Verb::Place && instruction.version > 1 {
+            (self.gone, self.again) = (false, Some(instruction.version));
+        }
         if instruction.instruction != Verb::Cancel {
             while self
                 .sizes
@@ -288,7 +346,10 @@ impl AtVenue {
         if let Some(working) = working {
             self.sizes.retain(|(version, _)| *version >= working);
         }
-        self.gone = self.gone || gone;
+        if gone {
+            (self.gone, self.released) = (true, false);
+            self.sizes.clear();
+        }
     }
 }
 
@@ -296,7 +357,8 @@ impl AtVenue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
-    /// Place the order.
+    /// Place the order; later, where the venue does not keep what reduces within the position, let it
+    /// work as stated, whether it is still at the venue or not.
     Place,
     /// Change the order at the venue to what is stated.
     Replace,
@@ -386,14 +448,22 @@ pub struct HeldAt {
     pub bridge: Principal,
     /// The instrument's multiplier when the position was opened.
     pub multiplier: Amount,
+    /// Whether the venue keeps orders that reduce within the position.
+    #[serde(default = "enforced", skip_serializing_if = "is_enforced")]
+    pub reduce_only: bool,
 }
 
 impl Position {
     /// Returns the venue state of a new order that reduces the position, before any instruction;
     /// `None` on paper.
     pub fn exit_at_venue(&self) -> Option<AtVenue> {
-        let HeldAt { bridge, multiplier } = self.held_at.as_ref()?;
-        Some(AtVenue::new(bridge.clone(), *multiplier))
+        let held_at = self.held_at.as_ref()?;
+        let HeldAt {
+            bridge,
+            multiplier,
+            reduce_only,
+        } = held_at;
+        Some(AtVenue::new(bridge.clone(), *multiplier, *reduce_only))
     }
 
     /// Whether the position is held at the venue to which orders of this instrument go.

@@ -56,7 +56,7 @@ pub fn submit(book: &Book, rules: &Rulebook, order: &SubmitOrder, ctx: &Context)
             let mut changes: Vec<Change> = crossed
                 .flat_map(|entry| close(book, entry, OrderEnd::Cancelled, ctx.now))
                 .collect();
-            changes.extend(exit_changes(book, order, ctx));
+            changes.extend(exit_changes(book, rules, order, ctx));
             changes
         }
     };
@@ -70,7 +70,12 @@ pub fn submit(book: &Book, rules: &Rulebook, order: &SubmitOrder, ctx: &Context)
 
 /// Returns what an accepted exit changes among the exits of its leg: resting ones give way to it, and
 /// it is placed, or merged into the market exit that waits.
-fn exit_changes(book: &Book, order: &SubmitOrder, ctx: &Context<'_>) -> Vec<Change> {
+fn exit_changes(
+    book: &Book,
+    rules: &Rulebook,
+    order: &SubmitOrder,
+    ctx: &Context<'_>,
+) -> Vec<Change> {
     let SubmitOrder {
         strategy,
         symbol,
@@ -96,9 +101,35 @@ fn exit_changes(book: &Book, order: &SubmitOrder, ctx: &Context<'_>) -> Vec<Chan
         .collect();
     let held = book.positions.get(&(symbol.clone(), strategy.clone()));
     let at_venue = held.and_then(Position::exit_at_venue);
-    let exit = new_order(order, &sent_by(ctx), OrderRole::Exit, at_venue);
+    let mut exit = new_order(order, &sent_by(ctx), OrderRole::Exit, at_venue);
+    let is_over = let_go(book, rules, &mut exit, ctx.now);
+    let over = Change::OrderClosed {
+        order_id: exit.order_id,
+        end: OrderEnd::Expired,
+        at: ctx.now,
+        why: None,
+    };
     changes.push(Change::OrderPlaced(exit));
+    changes.extend(is_over.then_some(over));
     changes
+}
+
+/// Lets an exit go that would wait at the gate for its price, if the market is there. Returns whether it
+/// is over, because it does not wait.
+fn let_go(book: &Book, rules: &Rulebook, exit: &mut Order, now: Time) -> bool {
+    let is_reached = exits::is_reached(book, rules, exit, now);
+    let has_price = exit.order_type != OrderType::Market;
+    match exit
+        .at_venue
+        .as_mut()
+        .filter(|venue| !venue.reduce_only && has_price)
+    {
+        Some(venue) => {
+            venue.released = is_reached;
+            !is_reached && exit.time_in_force == TimeInForce::Ioc
+        }
+        None => false,
+    }
 }
 
 /// The sender of an order, the time, and the id that the order gets.
@@ -174,6 +205,7 @@ fn at_venue_of(instrument: Option<&Instrument>) -> Option<AtVenue> {
     Some(AtVenue::new(
         instrument.bridge.clone()?,
         *instrument.multiplier,
+        instrument.reduce_only,
     ))
 }
 

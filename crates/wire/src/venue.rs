@@ -46,7 +46,12 @@ pub enum ExecEvent {
         liquidity: TradeLiquidity,
     },
     /// The order is closed at the venue.
-    Gone(Gone),
+    Gone {
+        /// How.
+        how: Gone,
+        /// The newest version of the order that the bridge had carried out by then.
+        version: Option<u32>,
+    },
 }
 
 /// Why an order is closed at the venue.
@@ -108,7 +113,8 @@ pub struct Sent {
     #[serde(deserialize_with = "amount::wire::required")]
     #[schemars(schema_with = "crate::schema::amount_from_0")]
     cum_qty: Amount,
-    /// Version of the instruction, from 1; only for `new` and `replaced`.
+    /// Version of the instruction, from 1: of `new` and `replaced` the one that the venue works now, of
+    /// the end of an order the newest that the bridge has carried out. Not for `trade`.
     #[serde(default, deserialize_with = "present")]
     #[schemars(schema_with = "crate::schema::whole::<1, { u32::MAX }>")]
     version: Option<u32>,
@@ -132,6 +138,43 @@ pub struct Sent {
     #[serde(default, deserialize_with = "present")]
     #[schemars(schema_with = "crate::schema::said::<TEXT_BYTES_MAX>")]
     text: Option<String>,
+}
+
+/// `venue.assume`: a person states what became of an order at a venue that does not answer.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AssumeOrder {
+    /// The order.
+    pub order_id: OrderId,
+    /// What it is.
+    #[serde(deserialize_with = "super::word")]
+    pub state: AssumedState,
+    /// Total filled size of an order that is gone, units of the instrument; if absent, what the book
+    /// has.
+    #[serde(default, deserialize_with = "amount::wire::optional")]
+    #[schemars(schema_with = "crate::schema::amount_from_0")]
+    pub filled: Option<Amount>,
+    /// Price of what it filled besides what the book has, above 0.
+    #[serde(default, deserialize_with = "amount::wire::optional")]
+    #[schemars(schema_with = "crate::schema::amount_above_0")]
+    pub px: Option<Amount>,
+    /// Fee of that, account currency; if absent, 0; a negative fee is a rebate.
+    #[serde(default, deserialize_with = "amount::wire::optional")]
+    #[schemars(schema_with = "crate::schema::amount")]
+    pub fee: Option<Amount>,
+    /// The reason.
+    #[schemars(schema_with = "crate::schema::said::<{ crate::admin::REASON_BYTES_MAX }>")]
+    pub reason: String,
+}
+
+/// What a person says of an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AssumedState {
+    /// The venue works it no longer.
+    Gone,
+    /// The venue works it as last instructed.
+    Working,
 }
 
 /// Why a report contradicts the kind of its event.
@@ -167,7 +210,12 @@ impl Sent {
             (
                 "version",
                 self.version.is_some(),
-                matches!(self.exec_type, ExecType::New | ExecType::Replaced),
+                match self.exec_type {
+                    ExecType::New | ExecType::Replaced => true,
+                    ExecType::Trade => false,
+                    // Optional.
+                    _ => self.version.is_some(),
+                },
             ),
             (
                 "last_qty",
@@ -211,15 +259,17 @@ impl Sent {
                 rule: "it must not be below 0",
             }));
         }
-        let event = match (self.exec_type, self.version, self.text) {
+        let version = self.version;
+        if version == Some(0) {
+            return Err(ReportError::Field(PayloadError::Range {
+                field: "version",
+                found: Amount::ZERO,
+                rule: "versions of instructions count from 1",
+            }));
+        }
+        let gone = |how: Gone| ExecEvent::Gone { how, version };
+        let event = match (self.exec_type, version, self.text) {
             (ExecType::New | ExecType::Replaced, Some(version), _) => {
-                if version == 0 {
-                    return Err(ReportError::Field(PayloadError::Range {
-                        field: "version",
-                        found: Amount::ZERO,
-                        rule: "versions of instructions count from 1",
-                    }));
-                }
                 ExecEvent::Working { version }
             }
             (ExecType::Rejected, _, Some(text)) => {
@@ -231,10 +281,10 @@ impl Sent {
                         most: TEXT_BYTES_MAX,
                     }));
                 }
-                ExecEvent::Gone(Gone::Rejected { text })
+                gone(Gone::Rejected { text })
             }
-            (ExecType::Canceled, _, _) => ExecEvent::Gone(Gone::Canceled),
-            (ExecType::Expired, _, _) => ExecEvent::Gone(Gone::Expired),
+            (ExecType::Canceled, _, _) => gone(Gone::Canceled),
+            (ExecType::Expired, _, _) => gone(Gone::Expired),
             _ => trade(self.last_qty, self.last_px, self.fee, self.liquidity)?,
         };
         let (order_id, exec_id) = (self.order_id, self.exec_id);
@@ -319,19 +369,18 @@ mod tests {
             (last_px.to_string().as_str(), liquidity),
             ("6800.10", TradeLiquidity::Maker)
         );
-        for (kind, gone) in [("canceled", Gone::Canceled), ("expired", Gone::Expired)] {
-            assert_eq!(
-                read(&format!(r#""exec_type":"{kind}""#)).unwrap().event,
-                ExecEvent::Gone(gone)
-            );
+        let text = "no".to_owned();
+        for (kind, how) in [
+            (r#""canceled""#, Gone::Canceled),
+            (r#""expired""#, Gone::Expired),
+            (r#""rejected","text":"no""#, Gone::Rejected { text }),
+        ] {
+            for (stated, version) in [("", None), (r#","version":7"#, Some(7))] {
+                let report = read(&format!(r#""exec_type":{kind}{stated}"#)).unwrap();
+                let how = how.clone();
+                assert_eq!(report.event, ExecEvent::Gone { how, version });
+            }
         }
-        let gone = Gone::Rejected {
-            text: "no".to_owned(),
-        };
-        assert_eq!(
-            read(r#""exec_type":"rejected","text":"no""#).unwrap().event,
-            ExecEvent::Gone(gone)
-        );
     }
 
     #[test]
@@ -356,8 +405,8 @@ mod tests {
                 "takes no `text`",
             ),
             (
-                r#""exec_type":"canceled","version":1"#.to_owned(),
-                "takes no `version`",
+                r#""exec_type":"canceled","version":0"#.to_owned(),
+                "count from 1",
             ),
             (r#""exec_type":"rejected""#.to_owned(), "needs `text`"),
             (
@@ -388,6 +437,10 @@ mod tests {
                     trade.replace(r#""maker""#, "null")
                 ),
                 "invalid type: null",
+            ),
+            (
+                format!(r#""exec_type":"trade",{trade},"version":1"#),
+                "takes no `version`",
             ),
             (
                 format!(r#""exec_type":"trade",{trade},"broker":"x""#),

@@ -145,7 +145,9 @@ fn a_dead_bridge_ends_it_with_8_and_the_list() {
     let said = out(&done);
     assert!(said.contains("waiting for `exchange` 1"), "{said}");
     assert!(
-        said.contains(&format!("{flatten} not answered by `exchange`")),
+        said.contains(&format!(
+            "{flatten} waits until `exchange` has ended what goes before it"
+        )),
         "{said}"
     );
     assert!(
@@ -311,6 +313,17 @@ fn without_rules_or_a_keyring() {
         "{told}"
     );
     let flatten = told["not_confirmed"][0].as_str().unwrap();
+    // The stop makes room for it first.
+    let orders = succeed(&home, &["--format", "json", "orders"]);
+    let mut orders = orders
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let stop = orders.find(|order| order["role"] == "protective").unwrap();
+    let gone = json!({"order_id": stop["order_id"], "exec_id": "C1", "exec_type": "canceled",
+        "transact_time": "2026-02-21T12:00:30Z", "cum_qty": 0});
+    let report = sign(&key, "exchange", "C1", "venue.report", &gone.to_string());
+    Sent::new("C1.json", report).drop_into(&home);
+    succeed(&home, &["run", "--until-idle"]);
     trade(&scratch, &key, "T2", flatten);
     let (code, told) = kill(&home, &["--flatten", "--wait", "1"]);
     assert_eq!((code, &told["positions"]), (0, &json!([])), "{told}");

@@ -29,6 +29,15 @@ fn a(text: &str) -> Amount {
 impl Desk {
     /// Makes a home with BTC-USD behind the bridge `exchange`, quoted at 6800.
     fn new() -> Desk {
+        Desk::at("")
+    }
+
+    /// The same, with a venue that keeps orders that reduce within the position.
+    fn enforcing() -> Desk {
+        Desk::at("    reduce_only: true\n")
+    }
+
+    fn at(more: &str) -> Desk {
         let place = Place::new(1);
         let edit = |name: &str, from: &str, to: &str| {
             let path = place.root.path().join(name);
@@ -44,7 +53,7 @@ impl Desk {
         edit(
             "rules/instruments.yaml",
             "    bar_s: 60\n",
-            "    bar_s: 60\n    venue: outbox\n    bridge: exchange\n",
+            &format!("    bar_s: 60\n    venue: outbox\n    bridge: exchange\n{more}"),
         );
         let mut home = place.open().unwrap();
         home.write_news().unwrap();
@@ -338,7 +347,7 @@ fn a_report_is_booked_however_old_it_is() {
 /// closes positions goes on from it.
 #[test]
 fn a_dropped_close_is_no_doubt_while_a_stop_works() {
-    let desk = Desk::new();
+    let desk = Desk::enforcing();
     let mut home = desk.open();
     let entry = desk.order(&mut home, "r1", "buy", "0.01", json!({}));
     desk.trade(&mut home, "T1", &entry, "0.01", "0.01");
@@ -370,7 +379,7 @@ fn a_dropped_close_is_no_doubt_while_a_stop_works() {
 #[test]
 fn a_venue_that_drops_what_closes_a_position_is_asked_three_times_more_and_then_a_person() {
     for is_halt in [false, true] {
-        let desk = Desk::new();
+        let desk = Desk::enforcing();
         let path = desk.place.root.path().join("rules/safety.yaml");
         let limits = fs::read_to_string(&path).unwrap();
         fs::write(
@@ -483,7 +492,7 @@ fn a_doubt_does_not_keep_a_halt_from_closing() {
 
 #[test]
 fn a_day_that_ends_cancels_what_its_venue_works() {
-    let desk = Desk::new();
+    let desk = Desk::enforcing();
     let path = desk.place.root.path().join("rules/instruments.yaml");
     let filters = fs::read_to_string(&path).unwrap();
     fs::write(

@@ -253,7 +253,7 @@ impl<'a> Drawn<'a> {
         if !self.random.one_in(3) {
             return;
         }
-        let mut venue = AtVenue::new(Principal::parse("exchange").unwrap(), Amount::ONE);
+        let mut venue = AtVenue::new(Principal::parse("exchange").unwrap(), Amount::ONE, true);
         let more = steps(self.random.within(0, 20), "0.01");
         venue.version = 2;
         venue.sizes = vec![(1, order.size.checked_add(more).unwrap()), (2, order.size)];

@@ -3,14 +3,28 @@
 //! Deciding code treats an order as gone as soon as the gate wants it gone. This module makes the
 //! book correct: the order stays in it, reserved, until the venue has reported its end; and each
 //! order whose last instruction differs from what the order shall be now gets one new instruction.
+//!
+//! Where the venue does not itself keep orders that reduce within the position (`reduce_only: false`,
+//! as on spot, where each of them also locks the balance), this holds for each leg at every moment:
+//!
+//! ```text
+//! sum of (most - filled) over the reducing orders that the venue may be working <= |position|
+//! ```
+//!
+//! So whatever fills, in whatever order and however late it is reported, no leg sells more than it
+//! holds. Resting exits and targets wait at the gate until the market is there; stops make room for
+//! exits that go, down to nothing, and take it back when these are gone; and whatever has no room
+//! waits for it.
 
 use std::collections::BTreeMap;
 
 use crate::book::Book;
 use crate::change::Change;
 use crate::exits;
-use crate::order::{Instruction, Order, OrderEnd, OrderRole, Verb, Why};
-use spoolgate_wire::ids::OrderId;
+use crate::order::{AtVenue, Instruction, Order, OrderEnd, OrderRole, Verb, Why};
+use spoolgate_wire::amount::Amount;
+use spoolgate_wire::ids::{OrderId, StrategyName, Symbol};
+use spoolgate_wire::orders::{OrderType, Side, TimeInForce};
 use spoolgate_wire::time::Time;
 
 /// Maximum number of instructions per line, so that the line fits; [`owed`] returns the rest.
@@ -34,6 +48,13 @@ pub fn hand_over(book: &Book, changes: Vec<Change>, at: Time) -> Vec<Change> {
     let mut line = Line {
         orders: at_venues
             .map(|order| (order.order_id, order.clone()))
+            .collect(),
+        held: book
+            .positions
+            .iter()
+            .filter(|(_, position)| position.held_at.is_some())
+            .map(|((symbol, strategy), position)| ((symbol, strategy), position.size))
+            .map(|((symbol, strategy), size)| ((symbol.clone(), strategy.clone()), size))
             .collect(),
         changes: Vec::new(),
     };
@@ -74,7 +95,20 @@ pub fn owed(book: &Book, at: Time) -> Vec<Change> {
 struct Line {
     /// The orders at venues after the changes so far.
     orders: BTreeMap<OrderId, Order>,
+    /// The signed positions at venues after the changes so far.
+    held: BTreeMap<LegOf, Amount>,
     changes: Vec<Change>,
+}
+
+/// A leg: the part of one strategy in one symbol.
+type LegOf = (Symbol, StrategyName);
+
+/// What the venue may be working of the reducing orders of a leg on one side, and what they shall be.
+struct Bound {
+    /// How much more may go to the venue; below 0 if there is too much.
+    room: Amount,
+    /// The whole sizes that the stops shall have there.
+    stops: BTreeMap<OrderId, Amount>,
 }
 
 impl Line {
@@ -119,12 +153,24 @@ impl Line {
 
     fn push(&mut self, change: Change) {
         follow(&mut self.orders, &change);
+        if let Change::OrderFilled(fill) = &change
+            && self.orders.contains_key(&fill.order_id)
+        {
+            let leg = (fill.symbol.clone(), fill.strategy.clone());
+            let signed = if fill.side == Side::Buy {
+                fill.size
+            } else {
+                -fill.size
+            };
+            let held = self.held.entry(leg).or_insert(Amount::ZERO);
+            // A sum that overflows here does not fold either.
+            *held = held.checked_add(signed).unwrap_or(*held);
+        }
         self.changes.push(change);
     }
 
-    /// Ends orders that have nothing left to do. A stop or target at a venue cannot shrink to 0 and
-    /// wait there, so it is ended. With a stop the rest of its entry ends too, because it would
-    /// otherwise fill without a stop.
+    /// Ends orders that have nothing left to do. Where the venue keeps orders that reduce within the
+    /// position, a stop or target that shrinks to 0 is ended, and with a stop the rest of its entry.
     fn end_idle_stops(&mut self, at: Time) {
         let filled: Vec<OrderId> = self
             .orders
@@ -141,8 +187,9 @@ impl Line {
             });
         }
         let is_idle = |order: &&Order| {
+            let is_out = |venue: &AtVenue| venue.is_out() && venue.reduce_only;
             matches!(order.role, OrderRole::Protective | OrderRole::Target)
-                && order.at_venue.as_ref().is_some_and(|venue| venue.is_out())
+                && order.at_venue.as_ref().is_some_and(is_out)
                 && order.leaves().is_zero()
         };
         let idle: Vec<(OrderId, OrderRole)> = self
@@ -159,21 +206,100 @@ impl Line {
         }
     }
 
-    /// Adds at most one instruction per order.
+    /// Adds at most one instruction per order. Where there is a bound, exits come before stops, which
+    /// get the room that is left.
     fn instruct(&mut self) {
-        let room = if self.changes.len() > CHANGES_MAX {
+        let mut room = if self.changes.len() > CHANGES_MAX {
             0
         } else {
             INSTRUCTIONS_MAX
         };
-        let is_ready =
-            |order: &&Order| !order.is_untold() || !exits::waits(order, self.orders.values());
-        let due = self.orders.values().filter(is_ready);
-        let due = due.filter_map(instruction).take(room);
-        let due: Vec<Instruction> = due.collect();
-        due.into_iter()
-            .for_each(|instruction| self.push(Change::Instructed(instruction)));
+        let mut bounds: BTreeMap<(LegOf, Side), Bound> = BTreeMap::new();
+        let is_first = |order: &&Order| is_bounded(order) && order.role != OrderRole::Protective;
+        let (first, others): (Vec<&Order>, Vec<&Order>) = self.orders.values().partition(is_first);
+        let mut due = Vec::new();
+        for order in first.into_iter().chain(others) {
+            if room == 0 {
+                break;
+            }
+            let bound = is_bounded(order).then(|| {
+                let leg = (order.symbol.clone(), order.strategy.clone());
+                let key = (leg, order.side);
+                bounds
+                    .entry(key)
+                    .or_insert_with_key(|(leg, side)| self.bound(leg, *side))
+            });
+            if exits::waits(order, self.orders.values()) {
+                continue;
+            }
+            let Some(next) = instruction(order, bound) else {
+                continue;
+            };
+            due.push(Change::Instructed(next));
+            room = room.saturating_sub(1);
+        }
+        due.into_iter().for_each(|change| self.push(change));
     }
+
+    /// Returns what the reducing orders of a leg on this side may be at the venue. What cannot be
+    /// computed leaves no room, and stops what they protect.
+    fn bound(&self, leg: &LegOf, side: Side) -> Bound {
+        let (symbol, strategy) = leg;
+        let held = self.held.get(leg).copied().unwrap_or(Amount::ZERO);
+        let is_closing = if side == Side::Buy {
+            held.is_negative()
+        } else {
+            held.is_positive()
+        };
+        let held = if is_closing { held.abs() } else { Amount::ZERO };
+        let reducing = || {
+            let orders = self.orders.values();
+            orders.filter(|order| {
+                order.role != OrderRole::Entry
+                    && order.side == side
+                    && order.is_of(strategy, symbol)
+            })
+        };
+        let minus = |left: Amount, size: Amount| left.checked_sub(size).unwrap_or(Amount::ZERO);
+        let room = reducing().fold(held, |room, order| {
+            minus(
+                room,
+                order
+                    .at_venue
+                    .as_ref()
+                    .map_or(Amount::ZERO, |it| it.may_fill(order.filled)),
+            )
+        });
+        let goes = |order: &&Order| {
+            order.role != OrderRole::Protective && order.ending().is_none() && !order.is_held()
+        };
+        let mut left = reducing()
+            .filter(goes)
+            .fold(held, |left, order| minus(left, order.leaves()));
+        let mut stops = BTreeMap::new();
+        // The oldest give way first.
+        let works =
+            |order: &&Order| order.role == OrderRole::Protective && order.ending().is_none();
+        for stop in reducing().filter(works).rev() {
+            let size = stop.leaves().min(left.max(Amount::ZERO));
+            left = minus(left, size);
+            stops.extend(
+                stop.filled
+                    .checked_add(size)
+                    .map(|size| (stop.order_id, size)),
+            );
+        }
+        Bound { room, stops }
+    }
+}
+
+/// Whether an order reduces a position whose venue does not keep it from reducing more.
+fn is_bounded(order: &Order) -> bool {
+    let is_enforced = order
+        .at_venue
+        .as_ref()
+        .is_none_or(|venue| venue.reduce_only);
+    order.role != OrderRole::Entry && !is_enforced
 }
 
 /// Whether no part of the order can fill any more: it has filled the largest size that the venue
@@ -188,19 +314,68 @@ fn is_filled(order: &Order) -> bool {
 }
 
 /// Returns the next instruction for an order, if its last one differs from what the order shall be.
-fn instruction(order: &Order) -> Option<Instruction> {
+/// `bound` is that of its leg, if it has one; what the instruction takes of it is gone.
+fn instruction(order: &Order, bound: Option<&mut Bound>) -> Option<Instruction> {
     let venue = order.at_venue.as_ref()?;
-    let verb = match (venue.version, venue.told, venue.ending) {
-        (0, _, Some(_)) => return None,
-        (0, _, None) if order.leaves().is_zero() => return None,
-        (0, _, None) => Verb::Place,
-        (_, None, _) => return None,
-        (_, Some(_), Some(_)) => Verb::Cancel,
-        (_, Some(told), None) if told.size == order.size && told.trigger == order.trigger => {
+    let wanted = match &bound {
+        Some(_) if order.is_held() => order.filled,
+        Some(bound) => bound
+            .stops
+            .get(&order.order_id)
+            .copied()
+            .unwrap_or(order.size),
+        None => order.size,
+    };
+    let is_nothing = wanted <= order.filled;
+    // What is let go because the market is there fills at once or comes back.
+    let is_let_go = venue.released && order.rests();
+    let (verb, size) = match (venue.is_out(), venue.told, venue.ending) {
+        (false, _, Some(_)) => return None,
+        (false, ..) if is_nothing => return None,
+        (false, ..) => (Verb::Place, wanted),
+        (true, None, _) => return None,
+        (true, Some(_), Some(_)) => (Verb::Cancel, order.size),
+        (true, Some(_), None) if bound.is_some() && is_nothing => (Verb::Cancel, order.size),
+        (true, Some(_), None) if is_let_go => return None,
+        (true, Some(told), None) => {
+            let more = wanted.checked_sub(venue.most()).unwrap_or(Amount::ZERO);
+            let fits = bound
+                .as_ref()
+                .is_none_or(|bound| more <= bound.room || !more.is_positive());
+            let size = if fits { wanted } else { told.size };
+            if told.size == size && told.trigger == order.trigger {
+                return None;
+            }
+            // A bridge that no longer has it places it anew.
+            let is_bounded = bound.is_some();
+            (
+                if is_bounded {
+                    Verb::Place
+                } else {
+                    Verb::Replace
+                },
+                size,
+            )
+        }
+    };
+    if let Some(bound) = bound
+        && verb != Verb::Cancel
+    {
+        let before = if venue.is_out() {
+            venue.most()
+        } else {
+            order.filled
+        };
+        let more = size
+            .checked_sub(before)
+            .unwrap_or(Amount::ZERO)
+            .max(Amount::ZERO);
+        if more > bound.room.max(Amount::ZERO) {
             return None;
         }
-        (_, Some(_), None) => Verb::Replace,
-    };
+        bound.room = bound.room.checked_sub(more).unwrap_or(Amount::ZERO);
+    }
+    let is_stop_let_go = is_let_go && order.order_type == OrderType::Stop;
     Some(Instruction {
         order_id: order.order_id,
         version: venue.version.saturating_add(1),
@@ -208,11 +383,19 @@ fn instruction(order: &Order) -> Option<Instruction> {
         bridge: venue.bridge.clone(),
         symbol: order.symbol.clone(),
         side: order.side,
-        order_type: order.order_type,
-        size: order.size,
+        order_type: if is_stop_let_go {
+            OrderType::Market
+        } else {
+            order.order_type
+        },
+        size,
         price: order.price,
-        trigger: order.trigger,
-        time_in_force: order.time_in_force,
+        trigger: order.trigger.filter(|_| !is_stop_let_go),
+        time_in_force: if is_let_go {
+            TimeInForce::Ioc
+        } else {
+            order.time_in_force
+        },
         reduce_only: order.role != OrderRole::Entry,
     })
 }
@@ -238,6 +421,11 @@ fn follow(orders: &mut BTreeMap<OrderId, Order>, change: &Change) {
             orders
                 .entry(merged.order_id)
                 .and_modify(|order| order.merge(merged));
+        }
+        Change::OrderReleased { order_id } => {
+            if let Some(venue) = at_venue(orders, *order_id) {
+                venue.released = true;
+            }
         }
         Change::StopMoved { order_id, trigger } => {
             orders

@@ -29,6 +29,7 @@ use crate::book::{Baseline, Book, Last, Quote};
 use crate::cancel;
 use crate::change::Change;
 use crate::conduct::disabling;
+use crate::exits;
 use crate::fold::ApplyError;
 use crate::guard::{self, Impose};
 use crate::market_row::Row;
@@ -304,7 +305,29 @@ impl Run<'_> {
         self.refute_theses(row, time)?;
         self.market_moved(row, time)?;
         self.watch_equity()?;
+        self.release()?;
         self.ask_again(None)
+    }
+
+    /// Lets the exits and targets go that rest at the gate where the market is now.
+    fn release(&mut self) -> Result<(), VenueError> {
+        let symbol = &self.instrument.symbol;
+        let own = self
+            .book
+            .orders
+            .values()
+            .filter(|order| order.symbol == *symbol);
+        let reached = own.filter(|order| {
+            order.is_held()
+                && order.leaves().is_positive()
+                && order.ending().is_none()
+                && exits::is_reached(&self.book, self.rules, order, self.now)
+        });
+        let reached: Vec<OrderId> = reached.map(|order| order.order_id).collect();
+        for order_id in reached {
+            self.emit(Change::OrderReleased { order_id })?;
+        }
+        Ok(())
     }
 
     /// Pulls the working entries that are no longer allowed: with the market at the open of a row, or

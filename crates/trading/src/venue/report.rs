@@ -112,6 +112,9 @@ pub fn on_report(
             changes,
         }
     };
+    if let Some(what) = of_earlier(order_id, venue, report) {
+        return Err(refuse(Code::ReportUnknown, what));
+    }
     if let Some(what) = impossible(order, venue, report) {
         return Err(differs(Code::ReportImpossible, what));
     }
@@ -137,6 +140,18 @@ pub fn on_report(
     booked.map_err(|error| unbooked(&error))
 }
 
+/// Returns why the end of an order is not news: it is known, or the order was placed again since.
+fn of_earlier(id: OrderId, venue: &AtVenue, report: &VenueReport) -> Option<String> {
+    let ExecEvent::Gone { version, .. } = report.event else {
+        return None;
+    };
+    if venue.gone {
+        return Some(format!("`{id}` is known to be gone from the venue"));
+    }
+    let (version, again) = (version?, venue.again?);
+    (version < again).then(|| format!("`{id}` was placed again as version {again} since"))
+}
+
 /// Returns why a report contradicts the instructions.
 fn impossible(order: &Order, venue: &AtVenue, report: &VenueReport) -> Option<String> {
     let id = order.order_id;
@@ -155,7 +170,19 @@ fn impossible(order: &Order, venue: &AtVenue, report: &VenueReport) -> Option<St
                 "version {version} of `{id}` is its cancel: the venue cannot work that"
             ))
         }
-        _ if report.cum_qty > venue.most() => Some(format!(
+        ExecEvent::Gone {
+            version: Some(version),
+            ..
+        } if version > venue.version => Some(format!(
+            "version {version} of `{id}` was never instructed; {} is the newest",
+            venue.version
+        )),
+        ExecEvent::Gone { version: None, .. } if venue.again.is_some() => Some(format!(
+            "`{id}` was placed more than once, so its end must state `version`: the newest that was \
+                carried out"
+        )),
+        // A version that is smaller than what had filled by then is over, and its end says no more.
+        _ if report.cum_qty > venue.most().max(order.filled) => Some(format!(
             "`{id}` has a size of {} at most: {} cannot have filled",
             venue.most(),
             report.cum_qty
@@ -214,6 +241,7 @@ fn stand_in(order: &Order, venue: &AtVenue) -> Result<Instrument, OutOfBounds> {
         bar_s: Bounded::least(),
         venue: Venue::Outbox,
         bridge: Some(venue.bridge.clone()),
+        reduce_only: venue.reduce_only,
     })
 }
 
@@ -260,14 +288,14 @@ impl<'a> Booking<'a> {
         let (working, gone) = match &report.event {
             ExecEvent::Working { version } => (Some(*version), None),
             ExecEvent::Trade { .. } => (None, None),
-            ExecEvent::Gone(gone) => (None, Some(gone)),
+            ExecEvent::Gone { how, .. } => (None, Some(how)),
         };
         self.run.emit(Change::VenueReported {
             order_id: report.order_id,
             bridge: self.by.bridge.clone(),
             exec_id: report.exec_id.clone(),
             working,
-            gone: gone.is_some(),
+            gone: gone.is_some() || self.is_spent(report.cum_qty),
             at: Some(self.by.now),
         })?;
         if let Some(gone) = gone {
@@ -429,6 +457,9 @@ impl<'a> Booking<'a> {
     fn gone(&mut self, gone: &Gone) -> Result<(), VenueError> {
         let order = self.order.clone();
         let (order_id, asked, at) = (order.order_id, order.ending(), self.run.now);
+        if self.is_back(gone) {
+            return self.run.retire_idle(&order);
+        }
         match (gone, asked) {
             (Gone::Rejected { text }, None) => {
                 let reason = text
@@ -474,6 +505,27 @@ impl<'a> Booking<'a> {
         }
         self.run.retire_idle(&order)?;
         self.run.match_targets(&order)
+    }
+
+    /// Whether the venue has filled all of an order that was let go, which has grown since: it is over
+    /// there, and goes on at the gate.
+    fn is_spent(&self, cum_qty: Amount) -> bool {
+        let venue = self.order.at_venue.as_ref();
+        let is_whole = |venue: &AtVenue| venue.released && cum_qty >= venue.most();
+        cum_qty < self.order.size && self.order.rests() && venue.is_some_and(is_whole)
+    }
+
+    /// Whether the order goes on at the gate: the venue was asked to take it out of the market for a
+    /// while, or it was let go and has not filled whole.
+    fn is_back(&self, gone: &Gone) -> bool {
+        let Some(venue) = &self.order.at_venue else {
+            return false;
+        };
+        let is_unfilled = venue.released
+            && self.order.rests()
+            && self.order.leaves().is_positive()
+            && !matches!(gone, Gone::Rejected { .. });
+        venue.ending.is_none() && (venue.is_parking() || is_unfilled)
     }
 
     /// Whether working stops cover less than the whole position that the order is about.

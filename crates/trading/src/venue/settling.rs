@@ -181,7 +181,8 @@ impl Run<'_> {
             match other.role {
                 OrderRole::Exit if is_flat => self.close(other.order_id, OrderEnd::Retired)?,
                 OrderRole::Exit if other.is_untold() => {
-                    let (order_id, size) = (other.order_id, held.unwrap_or(other.size));
+                    let (order_id, left) = (other.order_id, held.unwrap_or(other.size));
+                    let size = exact(other.filled.checked_add(left.min(other.leaves())))?;
                     if size < other.size {
                         self.emit(Change::StopResized { order_id, size })?;
                     }

@@ -22,12 +22,20 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    /// Creates a world where BTC trades at a venue behind the bridge `exchange`, and ETH on paper.
+    /// Creates a world where BTC trades at a venue behind the bridge `exchange`, which keeps orders
+    /// that reduce within the position, and ETH on paper.
     pub(super) fn new() -> Desk {
+        Desk::at(true)
+    }
+
+    /// Creates such a world with a venue that does or does not keep orders that reduce within the
+    /// position.
+    pub(super) fn at(reduce_only: bool) -> Desk {
         let mut world = World::new();
         let btc = world.rules.instruments.get_mut(&btc()).unwrap();
         btc.venue = spoolgate_rules::instruments::Venue::Outbox;
         btc.bridge = Some(bridge("exchange"));
+        btc.reduce_only = reduce_only;
         Desk { world, reports: 0 }
     }
 
@@ -157,9 +165,14 @@ impl Desk {
         } else {
             ""
         };
+        let version = self.world.book.orders[&oid(id)]
+            .at_venue
+            .as_ref()
+            .unwrap()
+            .version;
         self.report(
             id,
-            &format!(r#""exec_type":"{how}","cum_qty":"{cum}"{text}"#),
+            &format!(r#""exec_type":"{how}","cum_qty":"{cum}","version":{version}{text}"#),
         )
         .unwrap()
     }

@@ -1,6 +1,7 @@
 //! Exits, targets and positions that turn around.
 
 use super::*;
+use spoolgate_wire::orders::TimeInForce;
 
 #[test]
 fn a_stop_and_an_exit_that_cross_are_booked_in_two_parts() {
@@ -324,4 +325,106 @@ fn an_exit_waits_until_what_gave_way_is_gone() {
     assert!(late.contains(&placed), "{late:?}");
     desk.trade("o-13", "0.002", "0.002", "6890");
     assert_eq!(desk.world.position(), Amount::ZERO);
+}
+
+/// A venue that enforces nothing: the stop makes room before an exit goes, and takes it back after.
+#[test]
+fn a_stop_makes_room_for_an_exit_and_takes_it_back() {
+    let mut desk = Desk::at(false);
+    desk.submit(&buy("0.02"));
+    desk.works("o-1", 1);
+    desk.trade("o-1", "0.02", "0.02", "6800");
+    desk.works("o-1-stop", 1);
+    let exit = desk.submit(&sell("0.005"));
+    assert_eq!(exit, ["place o-1-stop.2 sell 0.015 at 6700"]);
+    let placed = desk.works("o-1-stop", 2);
+    assert_eq!(placed, ["place o-5.1 sell 0.005"]);
+    // It fails, and the stop covers everything again.
+    let failed = desk.ended("o-5", "rejected", "0");
+    assert!(
+        failed.contains(&"place o-1-stop.3 sell 0.02 at 6700".to_owned()),
+        "{failed:?}"
+    );
+    desk.works("o-1-stop", 3);
+    // All of it: the stop is parked, and what the venue filled of it meanwhile is not sold again.
+    let exit = desk.submit(&sell("0.02"));
+    assert_eq!(exit, ["cancel o-1-stop.4 sell 0.02 at 6700"]);
+    desk.trade("o-1-stop", "0.004", "0.004", "6700");
+    let parked = desk.ended("o-1-stop", "canceled", "0.004");
+    assert_eq!(parked, ["place o-9.1 sell 0.016"]);
+    let lost = desk.ended("o-9", "canceled", "0");
+    assert!(
+        lost.contains(&"place o-1-stop.5 sell 0.02 at 6700".to_owned()),
+        "{lost:?}"
+    );
+    desk.works("o-1-stop", 5);
+    assert_eq!(desk.unprotected(), Amount::ZERO);
+    desk.trade("o-1-stop", "0.016", "0.02", "6700");
+    assert_eq!(desk.orders(), [""; 0]);
+}
+
+/// Exits and targets that rest wait at the gate, go as `ioc` when the market is there, and come back.
+#[test]
+fn resting_exits_wait_at_the_gate() {
+    let mut desk = Desk::at(false);
+    let mut entry = buy("0.02");
+    entry.target_price = Some(a("6900"));
+    desk.submit(&entry);
+    desk.works("o-1", 1);
+    let filled = desk.trade("o-1", "0.02", "0.02", "6800");
+    assert!(
+        !filled.iter().any(|told| told.contains("target")),
+        "{filled:?}"
+    );
+    desk.works("o-1-stop", 1);
+    assert_eq!(desk.submit(&limit(sell("0.02"), "6900")), [""; 0]);
+    let rests = oid("o-5");
+    // Both are reached; only one of them is ever there.
+    let target = oid("o-1-target");
+    let gone = desk.line(
+        [rests, target]
+            .map(|order_id| Change::OrderReleased { order_id })
+            .into(),
+    );
+    assert_eq!(gone, ["cancel o-1-stop.2 sell 0.02 at 6700"]);
+    let placed = desk.ended("o-1-stop", "canceled", "0");
+    assert_eq!(placed, ["place o-1-target.1 sell 0.02 at 6900"]);
+    let order = &desk.world.book.orders[&target];
+    assert!(order.at_venue.as_ref().unwrap().released);
+    desk.works("o-1-target", 1);
+    let half = desk.trade("o-1-target", "0.005", "0.005", "6900");
+    assert!(
+        !half.iter().any(|told| told.starts_with("place")),
+        "{half:?}"
+    );
+    // What it could not fill is back at the gate, and the other one goes.
+    let back = desk.ended("o-1-target", "expired", "0.005");
+    assert_eq!(back, ["place o-5.1 sell 0.015 at 6900"]);
+    assert!(desk.world.book.orders[&target].is_held());
+    desk.works("o-5", 1);
+    let back = desk.ended("o-5", "expired", "0");
+    assert_eq!(back, ["place o-1-stop.3 sell 0.015 at 6700"]);
+    assert!(desk.world.book.orders[&rests].is_held());
+    desk.works("o-1-stop", 3);
+    desk.trade("o-1-stop", "0.015", "0.015", "6700");
+    assert_eq!(desk.orders(), [""; 0]);
+}
+
+/// An agent cannot keep the stop away with exits that the market does not reach.
+#[test]
+fn an_ioc_exit_that_the_market_does_not_reach_ends_at_the_gate() {
+    for (price, expect) in [("6900", &[][..]), ("6700", &["replaced"][..])] {
+        let mut desk = Desk::at(false);
+        desk.submit(&buy("0.02"));
+        desk.works("o-1", 1);
+        desk.trade("o-1", "0.02", "0.02", "6800");
+        desk.works("o-1-stop", 1);
+        let mut exit = limit(sell("0.005"), price);
+        exit.time_in_force = TimeInForce::Ioc;
+        let told = desk.submit(&exit);
+        let stop = told.iter().filter(|told| told.contains("o-1-stop"));
+        assert_eq!(stop.count(), expect.len(), "{told:?}");
+        let is_open = desk.world.book.orders.contains_key(&oid("o-5"));
+        assert_eq!(is_open, !expect.is_empty(), "{told:?}");
+    }
 }
