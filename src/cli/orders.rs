@@ -23,6 +23,43 @@ pub(super) enum Command {
             cancelled: close its position, which ends the stop too."
     )]
     Cancel(CancelArgs),
+    /// State what became of an order at a venue that does not answer.
+    #[command(
+        after_help = "Examples:\n  spoolgate order assume o-12-stop --gone --reason \"the exchange's \
+            page says so\"\n  spoolgate order assume o-12 --gone --filled 0.02 --px 9990 --fee 1.2 \
+            --reason \"its statement\"\n  spoolgate order assume o-12 --working --reason \"seen \
+            there\"\n\nIt is booked as a report of the order's bridge would be. Look at the venue \
+            first: what it reports later of an\norder that is gone closes the symbols of its bridge \
+            for entries."
+    )]
+    Assume(AssumeArgs),
+}
+
+/// States what became of an order.
+#[derive(clap::Args)]
+pub(super) struct AssumeArgs {
+    /// The order, as `spoolgate orders` shows it.
+    order: String,
+    /// The venue works it no longer.
+    #[arg(long, required_unless_present = "working", conflicts_with = "working")]
+    gone: bool,
+    /// The venue works it as last instructed.
+    #[arg(long)]
+    working: bool,
+    /// What it filled in all, units; default: what the book has.
+    #[arg(long, allow_negative_numbers = true, conflicts_with = "working")]
+    filled: Option<String>,
+    /// The price of what it filled besides what the book has.
+    #[arg(long, allow_negative_numbers = true, conflicts_with = "working")]
+    px: Option<String>,
+    /// The fee of that, account currency; default: 0.
+    #[arg(long, allow_negative_numbers = true, conflicts_with = "working")]
+    fee: Option<String>,
+    /// The reason; it is recorded in the ledger.
+    #[arg(long)]
+    reason: String,
+    #[command(flatten)]
+    by: Person,
 }
 
 /// Cancels an order.
@@ -63,7 +100,45 @@ pub(super) struct CloseArgs {
 
 /// Runs a command about one order.
 pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
-    let Command::Cancel(args) = command;
+    match command {
+        Command::Cancel(args) => cancel(home, args, output),
+        Command::Assume(args) => assume(home, args, output),
+    }
+}
+
+fn assume(home: &Path, args: &AssumeArgs, output: &Output) -> Result<Exit> {
+    let state = if args.gone { "gone" } else { "working" };
+    let mut payload = serde_json::json!({
+        "order_id": args.order, "state": state, "reason": args.reason,
+    });
+    let figures = [
+        ("filled", &args.filled),
+        ("px", &args.px),
+        ("fee", &args.fee),
+    ];
+    for (name, figure) in figures {
+        if let (Some(figure), Some(members)) = (figure, payload.as_object_mut()) {
+            members.insert(name.to_owned(), figure.as_str().into());
+        }
+    }
+    handover::administer(
+        home,
+        &args.by.person,
+        ActionName::VenueAssume,
+        &payload,
+        output,
+        |answer| {
+            let filled = handover::value(answer, "VenueAssumed", "filled");
+            let line = &answer.audit_ref;
+            format!(
+                "`{}` counts as {state}, {filled} filled (ledger line {line})",
+                args.order
+            )
+        },
+    )
+}
+
+fn cancel(home: &Path, args: &CancelArgs, output: &Output) -> Result<Exit> {
     let payload = serde_json::json!({"order_id": args.order, "reason": args.reason});
     handover::administer(
         home,

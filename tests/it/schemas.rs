@@ -210,6 +210,10 @@ const MORE: &[(&str, &str)] = &[
         r#"{"strategy":"trend","symbol":"S","size":"1","reason":"r"}"#,
     ),
     (
+        "venue.assume",
+        r#"{"order_id":"o-1","state":"gone","filled":"1","px":"2","fee":"-1","reason":"r"}"#,
+    ),
+    (
         "proposal.approve",
         r#"{"id":"p-1","sha256":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}"#,
     ),

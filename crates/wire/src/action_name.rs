@@ -94,6 +94,7 @@ names! {
     GrantAdd = "grant.add",
     GrantEnd = "grant.end",
     PositionClose = "position.close",
+    VenueAssume = "venue.assume",
 }
 
 /// There is no action of this name.

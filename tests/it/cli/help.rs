@@ -3,7 +3,7 @@
 use super::*;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 123] = [
+const COMMANDS: [&str; 124] = [
     "",
     "actions",
     "actions open",
@@ -48,6 +48,7 @@ const COMMANDS: [&str; 123] = [
     "portfolio",
     "orders",
     "order",
+    "order assume",
     "order cancel",
     "close",
     "kill",

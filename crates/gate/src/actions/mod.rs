@@ -38,6 +38,7 @@ pub mod rule_propose;
 pub mod services;
 pub mod services_credential;
 pub mod strategies;
+pub mod venue_assume;
 pub mod venue_report;
 
 use std::any::Any;
@@ -319,6 +320,7 @@ pub static ACTIONS: [&dyn ErasedAction; ActionName::ALL.len()] = [
     &grant_add::GrantAdd,
     &grant_end::GrantEnd,
     &position_close::PositionClose,
+    &venue_assume::VenueAssume,
 ];
 
 /// The action named `name`.
@@ -423,6 +425,7 @@ mod tests {
         for name in [
             "halt.clear",
             "position.close",
+            "venue.assume",
             "account.adjust",
             "clock.accept",
             "keys.add",

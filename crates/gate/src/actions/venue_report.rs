@@ -57,7 +57,7 @@ impl Action for VenueReport {
                 changes,
             }) => (changes, Some(Refusal::new(code, what))),
         };
-        let changes = without_retried(turn, report, changes);
+        let changes = without_retried(turn, report.order_id, changes);
         let changes = changes.into_iter().map(Change::Book).collect();
         if let Some(refusal) = refusal {
             return Ok(Outcome {
@@ -77,12 +77,12 @@ impl Action for VenueReport {
 
 /// Leaves out the doubt about an order of the gate that the venue dropped, where the gate places
 /// another one: the doubt comes when it gives up.
-fn without_retried(
+pub(super) fn without_retried(
     turn: &Turn<'_>,
-    report: &Report,
+    order_id: OrderId,
     mut changes: Vec<change::Change>,
 ) -> Vec<change::Change> {
-    let (book, order_id) = (&turn.state.book, report.order_id);
+    let book = &turn.state.book;
     let is_retried = order_id.leg == Leg::Flatten
         && book.orders.get(&order_id).is_some_and(|order| {
             flatten::is_wanted(turn.state, turn.rules, &order.symbol, &order.strategy)

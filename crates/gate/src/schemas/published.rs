@@ -125,6 +125,8 @@ published! {
     "strategies.get.answer",
     "strategies.list",
     "strategies.list.answer",
+    "venue.assume",
+    "venue.assume.answer",
     "venue.report",
     "venue.report.answer",
 }
