@@ -162,6 +162,19 @@ pub(super) fn because(why: Option<&Why>) -> String {
     }
 }
 
+/// Says where an open order is.
+pub(super) fn stands(order: &Order) -> &'static str {
+    if order.ending().is_some() {
+        "is being ended"
+    } else if order.leaves().is_zero() || !order.is_untold() {
+        "is open"
+    } else if order.is_held() {
+        "is held at the gate until the market is there"
+    } else {
+        "waits at the gate for room at its venue"
+    }
+}
+
 /// Describes how an order ended, to continue a sentence about the order.
 pub(super) fn end(end: OrderEnd) -> &'static str {
     match end {
@@ -425,7 +438,7 @@ fn of_book(change: &trading::Change) -> String {
             format!("the drawdown counts from {}", shown(*peak))
         }
         trading::Change::OrderEnding { order_id, why, .. } => format!(
-            "{order_id} is to end{}; its reservation stays until the venue confirms the end",
+            "{order_id} is to end{}; its venue may fill it until it confirms the end",
             because(why.as_ref())
         ),
         trading::Change::Instructed(told) => {

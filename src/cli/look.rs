@@ -10,7 +10,7 @@ use spoolgate_home::read::{self, View, real_seams};
 use spoolgate_home::rulebook;
 use spoolgate_host::rule_folder::load;
 use spoolgate_rules::{Bundle, Rulebook};
-use spoolgate_trading::order::{Fill, OrderRole};
+use spoolgate_trading::order::{Fill, Order, OrderRole};
 use spoolgate_trading::usage::LimitUse;
 use spoolgate_trading::views::{self, OrderView, PortfolioState};
 use spoolgate_wire::amount::Amount;
@@ -262,6 +262,19 @@ fn role(role: OrderRole) -> &'static str {
     }
 }
 
+/// Says where an order is, unless it is where it is expected.
+fn stands(order: &Order) -> &'static str {
+    if order.ending().is_some() {
+        ", ending"
+    } else if order.leaves().is_zero() || !order.is_untold() {
+        ""
+    } else if order.is_held() {
+        ", held"
+    } else {
+        ", waits"
+    }
+}
+
 /// Prints open orders.
 pub(super) fn print_orders(orders: &[OrderView], output: &Output) -> Result<()> {
     if output.is_json() {
@@ -274,11 +287,7 @@ pub(super) fn print_orders(orders: &[OrderView], output: &Output) -> Result<()> 
                 order.order_id.to_string(),
                 order.strategy.to_string(),
                 order.symbol.to_string(),
-                format!(
-                    "{}{}",
-                    role(order.role),
-                    order.ending().map_or("", |_| ", ending")
-                ),
+                format!("{}{}", role(order.role), stands(order)),
                 order.side.as_str().to_owned(),
                 order.order_type.as_str().to_owned(),
                 or_dash(Some(order.size)),

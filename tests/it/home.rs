@@ -1,5 +1,6 @@
 //! An open home.
 
+mod assumed;
 mod dead_man;
 mod exits;
 mod flatten;

@@ -13,14 +13,13 @@ use spoolgate_host::keyring::{SqliteKeyring, key_id};
 use spoolgate_trading::market_row::Row;
 use spoolgate_trading::market_row::write_blob;
 use spoolgate_wire::amount::Amount;
-use spoolgate_wire::code::Code;
 use spoolgate_wire::ids::{Leg, OrderId};
 use spoolgate_wire::signing::{SignKey, sha256_hex};
 
-struct Desk {
-    place: Place,
-    bot: SignKey,
-    bridge: SignKey,
+pub(super) struct Desk {
+    pub(super) place: Place,
+    pub(super) bot: SignKey,
+    pub(super) bridge: SignKey,
 }
 
 fn a(text: &str) -> Amount {
@@ -29,7 +28,7 @@ fn a(text: &str) -> Amount {
 
 impl Desk {
     /// Makes a home with BTC-USD behind the bridge `exchange`, quoted at 6800.
-    fn new() -> Desk {
+    pub(super) fn new() -> Desk {
         Desk::at("")
     }
 
@@ -78,7 +77,7 @@ impl Desk {
         desk
     }
 
-    fn open(&self) -> Home {
+    pub(super) fn open(&self) -> Home {
         self.place.open().unwrap()
     }
 
@@ -118,7 +117,14 @@ impl Desk {
     }
 
     /// Sends a limit order; returns its id.
-    fn order(&self, home: &mut Home, id: &str, side: &str, size: &str, more: Value) -> String {
+    pub(super) fn order(
+        &self,
+        home: &mut Home,
+        id: &str,
+        side: &str,
+        size: &str,
+        more: Value,
+    ) -> String {
         let mut order = json!({"strategy": "trend", "symbol": "BTC-USD", "side": side, "size": size,
             "order_type": "limit", "price": "6790", "planned_entry": "6790", "stop_price": "6600",
             "planned_stop": "6600", "thesis_slug": "btc-range-long"});
@@ -138,7 +144,7 @@ impl Desk {
         done[0].decision.order_id.unwrap().to_string()
     }
 
-    fn trade(&self, home: &mut Home, exec: &str, order: &str, size: &str, cum: &str) {
+    pub(super) fn trade(&self, home: &mut Home, exec: &str, order: &str, size: &str, cum: &str) {
         let payload = json!({"order_id": order, "exec_id": exec, "exec_type": "trade",
             "transact_time": "2026-03-02T12:00:00Z", "last_qty": size, "last_px": "6790", "fee": 0,
             "liquidity": "taker", "cum_qty": cum});
@@ -154,7 +160,7 @@ impl Desk {
     }
 
     /// Returns the instructions in the outbox: `order.version verb line`, sorted.
-    fn told(&self) -> Vec<String> {
+    pub(super) fn told(&self) -> Vec<String> {
         let files = self.place.disk.files_below("spool/outbox/exchange");
         let read = |bytes: Vec<u8>| {
             let told: Value = serde_json::from_slice(&bytes).unwrap();
@@ -488,132 +494,6 @@ fn a_doubt_does_not_keep_a_halt_from_closing() {
     assert!(drain(&mut home).unwrap()[0].answer.error.is_none());
     let mut orders = home.state().book.orders.keys();
     assert!(orders.any(|id| id.leg == Leg::Flatten));
-    replays(&desk.place, home);
-}
-
-/// A person says what became of an order of which the venue says nothing.
-#[test]
-fn a_person_answers_for_a_venue_that_is_silent() {
-    let desk = Desk::new();
-    let mut home = desk.open();
-    let assume = |home: &mut Home, by: Option<&SignKey>, nth: u32, more: Value| {
-        let mut payload = json!({"reason": "its statement"});
-        let members = payload.as_object_mut().unwrap();
-        members.extend(more.as_object().unwrap().clone());
-        let (id, payload) = (format!("assume-{nth}"), payload.to_string());
-        match by {
-            Some(key) => {
-                let place = &desk.place;
-                place.ask(key, "trend-bot", &id, "venue.assume", &payload);
-            }
-            None => desk.place.ask_as_owner(&id, "venue.assume", &payload),
-        }
-        let done = drain(home).unwrap().remove(0).answer;
-        done.error.map(|error| (error.code, error.message))
-    };
-    let entry = desk.order(&mut home, "r1", "buy", "0.02", json!({}));
-    let gone = |more: Value| {
-        let mut payload = json!({"order_id": entry, "state": "gone"});
-        let members = payload.as_object_mut().unwrap();
-        members.extend(more.as_object().unwrap().clone());
-        payload
-    };
-    // Neither an agent nor a slip changes anything.
-    let before = home.state().book.clone();
-    let unknown = json!({"order_id": "o-9999", "state": "gone"});
-    for (nth, by, asked, code, says) in [
-        (
-            1,
-            Some(&desk.bot),
-            gone(json!({})),
-            Code::NotPermitted,
-            "role",
-        ),
-        (2, None, unknown, Code::NotFound, "spoolgate orders"),
-        (
-            3,
-            None,
-            gone(json!({"filled": "0.01"})),
-            Code::StateConflict,
-            "px",
-        ),
-        (
-            4,
-            None,
-            gone(json!({"filled": "0.021", "px": 6700})),
-            Code::ReportImpossible,
-            "0.02",
-        ),
-        (
-            5,
-            None,
-            gone(json!({"filled": -1})),
-            Code::MalformedPayload,
-            "below 0",
-        ),
-        (
-            6,
-            None,
-            gone(json!({"px": 0})),
-            Code::MalformedPayload,
-            "above 0",
-        ),
-        (
-            7,
-            None,
-            json!({"order_id": entry, "state": "working", "fee": 1}),
-            Code::MalformedPayload,
-            "takes no",
-        ),
-        (
-            8,
-            None,
-            json!({"order_id": entry, "state": "lost"}),
-            Code::MalformedPayload,
-            "lost",
-        ),
-    ] {
-        let (found, message) = assume(&mut home, by, nth, asked).unwrap();
-        assert_eq!(found, code, "{nth}: {message}");
-        assert!(message.contains(says), "{nth}: {message}");
-        assert_eq!(home.state().book, before, "{nth}");
-    }
-    // It filled in part and is gone: the stop follows, as after reports.
-    let filled = gone(json!({"filled": "0.01", "px": "6790", "fee": "1.2"}));
-    assert_eq!(assume(&mut home, None, 10, filled), None);
-    let book = &home.state().book;
-    assert!(!book.orders.keys().any(|id| id.to_string() == entry));
-    let position = book.positions.values().next().unwrap();
-    assert_eq!(position.size.to_string(), "0.01");
-    assert_eq!(book.account.fees.to_string(), "1.2");
-    let stop = format!("{entry}-stop");
-    assert!(
-        desk.told().contains(&format!("{stop}.1 place")),
-        "{:?}",
-        desk.told()
-    );
-    // The stop is seen at the venue, and later it is not there any more: the position leaves.
-    let working = json!({"order_id": stop, "state": "working"});
-    assert_eq!(assume(&mut home, None, 11, working), None);
-    let less = json!({"order_id": stop, "state": "gone", "filled": "0.004", "px": "6700"});
-    assert_eq!(assume(&mut home, None, 12, less), None);
-    let book = &home.state().book;
-    let left: Vec<String> = book
-        .orders
-        .values()
-        .map(|order| format!("{:?} {}", order.order_id.leg, order.size))
-        .collect();
-    assert_eq!(left, ["Flatten 0.006"]);
-    // What the venue reports after all is a fact that does not fit.
-    assert!(home.state().book.doubted_symbols.is_empty());
-    let late = json!({"order_id": entry, "exec_id": "T9", "exec_type": "trade",
-        "transact_time": "2026-03-02T12:00:00Z", "last_qty": "0.01", "last_px": "6790", "fee": 0,
-        "liquidity": "taker", "cum_qty": "0.02"});
-    let (key, late) = (&desk.bridge, late.to_string());
-    desk.place.ask(key, "exchange", "T9", "venue.report", &late);
-    let refused = drain(&mut home).unwrap().remove(0).answer.error.unwrap();
-    assert_eq!(refused.code, Code::ReportUnknown);
-    assert!(!home.state().book.doubted_symbols.is_empty());
     replays(&desk.place, home);
 }
 
