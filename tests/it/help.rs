@@ -21,6 +21,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_spoolgate");
 const ENDS: &[(&str, i32, &str)] = &[
     ("spoolgate close", 1, "no position is open"),
     ("order cancel o-12-target", 1, "the entry has no target"),
+    ("order assume o-12", 1, "on paper no venue works it"),
     ("kill --bridge exchange", 1, "no rule names a bridge"),
     ("halt clear --symbol", 1, "no gap has halted the symbol"),
     ("council wait", 8, "the case stays open"),

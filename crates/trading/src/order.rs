@@ -150,6 +150,17 @@ impl Order {
         self.rests() && self.at_venue.as_ref().is_some_and(is_kept)
     }
 
+    /// Whether stops make room for it: it is an exit or target on its way to a venue that does not keep
+    /// what reduces within the position.
+    pub fn takes_room(&self) -> bool {
+        let is_bounded = self
+            .at_venue
+            .as_ref()
+            .is_some_and(|venue| !venue.reduce_only);
+        let is_exit = matches!(self.role, OrderRole::Exit | OrderRole::Target);
+        is_bounded && is_exit && !self.is_held()
+    }
+
     /// Creates a market order, at the same venue as this order, that closes `size` of what this
     /// order opened. No bridge was instructed about it yet.
     pub(super) fn leaving(

@@ -6,9 +6,10 @@ use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::Leg;
 use spoolgate_wire::orders::Side;
 
-/// The order is open and is not a protective stop, and an order of the gate that closes a position
-/// is cancelled by a person only: for an agent that would be a loosening. If the order has already ended, the cancel is a no-op,
-/// because it may have crossed the last fill.
+/// The order is open and is not a protective stop. An order of the gate that closes a position, and an
+/// exit for which stops make room at its venue, are cancelled by a person only: by sending exits and
+/// taking them back an agent could keep the stop away. If the order has already ended, the cancel is a
+/// no-op, because it may have crossed the last fill.
 pub(super) fn cancel_ok(subject: &Subject) -> CheckRow {
     let Some(order) = subject.target else {
         let closed = subject
@@ -34,6 +35,10 @@ pub(super) fn cancel_ok(subject: &Subject) -> CheckRow {
     } else if id.leg == Leg::Flatten && !subject.is_of_person() {
         Some(format!(
             "`{id}` closes a position for the gate or for a person; only a person cancels it"
+        ))
+    } else if order.takes_room() && !subject.is_of_person() {
+        Some(format!(
+            "`{id}` is on its way out and stops make room for it at the venue; too late to cancel"
         ))
     } else {
         None

@@ -270,9 +270,7 @@ impl Line {
                     .map_or(Amount::ZERO, |it| it.may_fill(order.filled)),
             )
         });
-        let goes = |order: &&Order| {
-            order.role != OrderRole::Protective && order.ending().is_none() && !order.is_held()
-        };
+        let goes = |order: &&Order| order.takes_room() && order.ending().is_none();
         let mut left = reducing()
             .filter(goes)
             .fold(held, |left, order| minus(left, order.leaves()));

@@ -428,3 +428,25 @@ fn an_ioc_exit_that_the_market_does_not_reach_ends_at_the_gate() {
         assert_eq!(is_open, !expect.is_empty(), "{told:?}");
     }
 }
+
+/// An agent cannot keep the stop away with exits that it takes back either.
+#[test]
+fn an_exit_that_stops_make_room_for_is_too_late_to_cancel() {
+    for (reduce_only, exit, is_late) in [
+        (false, sell("0.005"), true),
+        (false, limit(sell("0.005"), "6900"), false),
+        (false, limit(sell("0.005"), "6700"), true),
+        (true, sell("0.005"), false),
+        (true, limit(sell("0.005"), "6700"), false),
+    ] {
+        let mut desk = Desk::at(reduce_only);
+        desk.submit(&buy("0.02"));
+        desk.works("o-1", 1);
+        desk.trade("o-1", "0.02", "0.02", "6800");
+        desk.works("o-1-stop", 1);
+        desk.submit(&exit);
+        let id = desk.world.book.orders.keys().copied().find(|id| id.seq > 1);
+        let verdict = desk.world.cancel(id.unwrap());
+        assert_eq!(!verdict.accepted, is_late, "{reduce_only} {exit:?}");
+    }
+}
