@@ -83,7 +83,7 @@ type Breaks = fn(&Path);
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn each_fault_is_found_and_nothing_else() {
-    let cases: [(&str, Breaks, Level, &str, &str); 23] = [
+    let cases: [(&str, Breaks, Level, &str, &str); 24] = [
         (
             "scripts of everybody",
             |home| mode(home.join("deploy"), 0o777),
@@ -212,6 +212,13 @@ fn each_fault_is_found_and_nothing_else() {
             "a program to change",
             |home| adapter(home, "./act", 0o777),
             Level::Error,
+            "program",
+            "act",
+        ),
+        (
+            "a program that cannot be run",
+            |home| adapter(home, "./act", 0o644),
+            Level::Warning,
             "program",
             "act",
         ),

@@ -229,6 +229,11 @@ fn a_halt_that_cannot_be_says_what_exists() {
             "`trend`",
         ),
         (
+            json!({"principal": "nobody", "reason": "r"}),
+            Code::NotFound,
+            "`trend-bot`",
+        ),
+        (
             json!({"symbol": "XRP-USD", "reason": "r"}),
             Code::NotFound,
             "`BTC-USD`, `ETH-USD`",

@@ -92,10 +92,9 @@ impl Action for HaltSet {
             .as_ref()
             .filter(|name| !turn.rules.principals.contains_key(name))
         {
-            return Err(Refusal::new(
-                Code::NotFound,
-                format!("`{missing}` is not in rules/principals.yaml"),
-            ));
+            let known = turn.rules.principals.keys().map(ToString::to_string);
+            let what = format!("principal `{missing}`");
+            return Err(no_such(&what, "principal", known.collect()));
         }
         if let Some(on) = &on {
             if !is_human && !on.is_of(turn.rules, source) {
@@ -157,7 +156,7 @@ impl Action for HaltSet {
 /// Refuses a part of the account that neither the rules nor open positions and orders know.
 fn exists(book: &Book, rules: &Rulebook, on: &On) -> Result<(), Refusal> {
     let (orders, positions) = (book.orders.values(), book.positions.values());
-    let mut known: Vec<String> = match on {
+    let known: Vec<String> = match on {
         On::Strategy(_) => {
             let ruled = rules.strategies.keys().map(ToString::to_string);
             let open = orders.map(|order| order.strategy.to_string());
@@ -182,12 +181,18 @@ fn exists(book: &Book, rules: &Rulebook, on: &On) -> Result<(), Refusal> {
                 .collect()
         }
     };
-    known.sort_unstable();
-    known.dedup();
-    let (Named(kind, name), shown) = (Named::of(on), known.len().min(KNOWN_SHOWN));
+    let Named(kind, name) = Named::of(on);
     if known.contains(&name) {
         return Ok(());
     }
+    Err(no_such(&on.to_string(), kind, known))
+}
+
+/// Refuses a name, and lists those that exist.
+fn no_such(what: &str, kind: &str, mut known: Vec<String>) -> Refusal {
+    known.sort_unstable();
+    known.dedup();
+    let shown = known.len().min(KNOWN_SHOWN);
     let rest = known.len().saturating_sub(shown);
     let more = if rest > 0 {
         format!(" and {rest} more")
@@ -204,10 +209,7 @@ fn exists(book: &Book, rules: &Rulebook, on: &On) -> Result<(), Refusal> {
     } else {
         format!("there are: {}{more}", names.join(", "))
     };
-    Err(Refusal::new(
-        Code::NotFound,
-        format!("{on} does not exist; {there}"),
-    ))
+    Refusal::new(Code::NotFound, format!("{what} does not exist; {there}"))
 }
 
 /// Maximum number of names that a refusal lists.

@@ -355,19 +355,21 @@ impl Looking {
         self.warn("notify", &path, &message, Some(remedy));
     }
 
-    /// Checks that the programs of the rules exist and that nobody else can change them.
+    /// Checks that the programs of the rules exist and can be run, and that nobody else can change them.
     fn programs(&mut self, book: &Rulebook) {
         let home = self.home.clone();
         self.cage(book);
         for (by, spec) in programs(book) {
-            if command::find(&home, &spec.program).is_none() {
+            let Some(program) = command::find(&home, &spec.program) else {
                 let message = format!("`{}`, which {by} names, does not exist", spec.program);
-                self.warn(
-                    "program",
-                    Path::new(&spec.program),
-                    &message,
-                    Some(format!("install it, or change {by}")),
-                );
+                let remedy = Some(format!("install it, or change {by}"));
+                self.warn("program", Path::new(&spec.program), &message, remedy);
+                continue;
+            };
+            if machine::owned(&program).is_ok_and(|found| found.mode & 0o111 == 0) {
+                let message = format!("`{}`, which {by} names, cannot be run", spec.program);
+                let remedy = Some(format!("chmod +x {}", quoted(&program)));
+                self.warn("program", &program, &message, remedy);
                 continue;
             }
             for path in files_of(&home, &spec.program, &spec.args) {
