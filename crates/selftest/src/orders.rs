@@ -87,6 +87,7 @@ fn held_in(bench: &Bench<'_>, world: &Scratch) -> Option<Scratch> {
         theses: std::iter::once(order.thesis_slug.clone()).collect(),
         held_at: None,
         dropped: None,
+        unfilled_at: None,
     };
     let mut scratch = world.clone();
     let book = &mut scratch.state.book;

@@ -284,6 +284,7 @@ pub(super) fn max_open_positions(bench: &Bench<'_>) -> Option<Plan> {
                 theses: Default::default(),
                 held_at: None,
                 dropped: None,
+                unfilled_at: None,
             };
             scratch
                 .state

@@ -107,9 +107,24 @@ fn is_leaving(order: &Order, is_for_sent: bool) -> bool {
     is_exit && is_out && is_free
 }
 
+/// How long no exit with a price of its own goes to a venue for which stops make room, after one came
+/// back unfilled: otherwise a limit at the bid that the venue does not fill would keep the stops away,
+/// milliseconds.
+const AGAIN_MS: i64 = 10_000;
+
 /// Whether the market is where an exit or target that rests would trade: the bid for sales, the ask for
-/// purchases, at its limit or better, or past its trigger. False without a fresh price.
+/// purchases, at its limit or better, or past its trigger, which stays so. False without a fresh price,
+/// and for [`AGAIN_MS`] after an exit of its leg came back unfilled.
 pub(super) fn is_reached(book: &Book, rules: &Rulebook, order: &Order, now: Time) -> bool {
+    if order.triggered {
+        return true;
+    }
+    let key = (order.symbol.clone(), order.strategy.clone());
+    let unfilled_at = book.positions.get(&key).and_then(|held| held.unfilled_at);
+    // A time later than now dates from before the clock was set back.
+    if unfilled_at.is_some_and(|at| now.since_ms(at).saturating_abs() < AGAIN_MS) {
+        return false;
+    }
     let Some(instrument) = rules.instruments.get(&order.symbol) else {
         return false;
     };

@@ -11,7 +11,7 @@ use super::order::{AtVenue, Dropped, Fill, HeldAt, Order, OrderRole, Position};
 use spoolgate_rules::safety::DUPLICATE_WINDOW_S_MAX;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::{Leg, OrderId, Symbol};
-use spoolgate_wire::orders::Side;
+use spoolgate_wire::orders::{OrderType, Side};
 use spoolgate_wire::time::Time;
 
 /// Maximum number of accepted entries remembered for duplicates and rates.
@@ -141,6 +141,7 @@ impl Book {
                 at,
                 ..
             } => {
+                self.note_unfilled(*order_id, at.filter(|_| *gone));
                 self.order_at_venue(*order_id, "reported on")?
                     .report(*working, *gone);
                 self.heard.extend(at.map(|at| (bridge.clone(), at)));
@@ -221,6 +222,20 @@ impl Book {
             .or_insert_with(|| doubt.clone());
         if doubt.order_id.leg == Leg::Flatten {
             *kept = doubt.clone();
+        }
+    }
+
+    /// Notes when an exit with a price of its own, for which stops had made room, is gone unfilled.
+    fn note_unfilled(&mut self, order_id: OrderId, at: Option<Time>) {
+        let order = self.orders.get(&order_id);
+        let has_price = |order: &&Order| order.order_type != OrderType::Market && !order.triggered;
+        let order = order.filter(|order| order.takes_room() && order.leaves().is_positive());
+        let Some(order) = order.filter(has_price) else {
+            return;
+        };
+        let key = (order.symbol.clone(), order.strategy.clone());
+        if let Some(position) = self.positions.get_mut(&key) {
+            position.unfilled_at = at.or(position.unfilled_at);
         }
     }
 
@@ -493,6 +508,7 @@ fn grow(
             reduce_only: venue.reduce_only,
         }),
         dropped: None,
+        unfilled_at: None,
     });
     position.size = exact(position.size.checked_add(delta), "the position")?;
     position.cost = exact(position.cost.checked_sub(flow), "the cost of the position")?;

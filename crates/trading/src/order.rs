@@ -437,6 +437,9 @@ pub struct Position {
     /// person cleared its symbol, or it was demanded anew that it be flat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped: Option<Dropped>,
+    /// When an exit with a price of its own, for which stops had made room, last ended unfilled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unfilled_at: Option<Time>,
 }
 
 /// Orders of the gate that were to close a position and that its venue dropped.

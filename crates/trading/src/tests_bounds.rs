@@ -308,6 +308,7 @@ fn open(world: &mut World, are_positions: bool, count: i64) {
                 theses,
                 held_at: None,
                 dropped: None,
+                unfilled_at: None,
             };
             world
                 .book

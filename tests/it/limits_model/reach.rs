@@ -159,6 +159,7 @@ impl<'a> Drawn<'a> {
             theses: BTreeSet::new(),
             held_at: None,
             dropped: None,
+            unfilled_at: None,
         };
         let key = (position.symbol.clone(), position.strategy.clone());
         self.book.positions.insert(key, position);

@@ -232,6 +232,7 @@ fn full() -> State {
         theses: BTreeSet::new(),
         held_at: None,
         dropped: None,
+        unfilled_at: None,
     };
     book.positions.insert((symbol, strategy.clone()), position);
     let mut conduct = Conduct {

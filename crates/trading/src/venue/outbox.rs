@@ -109,6 +109,26 @@ struct Bound {
     room: Amount,
     /// The whole sizes that the stops shall have there.
     stops: BTreeMap<OrderId, Amount>,
+    /// Whether stops are still larger there than they shall be, so that room is on its way.
+    is_clearing: bool,
+}
+
+impl Bound {
+    /// Returns how much of the whole size `wanted` of an order may be at the venue, which may be working
+    /// `before` of it. A stop takes what room there is. So does an exit once all stops are out of the way:
+    /// an order of which the venue says nothing holds up its own size and no more.
+    fn within(&self, order: &Order, wanted: Amount, before: Amount) -> Amount {
+        let most = before
+            .checked_add(self.room.max(Amount::ZERO))
+            .unwrap_or(before);
+        if wanted <= most {
+            wanted
+        } else if order.role == OrderRole::Protective || !self.is_clearing {
+            most
+        } else {
+            before
+        }
+    }
 }
 
 impl Line {
@@ -270,24 +290,38 @@ impl Line {
                     .map_or(Amount::ZERO, |it| it.may_fill(order.filled)),
             )
         });
-        let goes = |order: &&Order| order.takes_room() && order.ending().is_none();
+        // One that waits for its turn takes none yet.
+        let goes = |order: &&Order| {
+            order.takes_room()
+                && order.ending().is_none()
+                && !exits::waits(order, self.orders.values())
+        };
         let mut left = reducing()
             .filter(goes)
             .fold(held, |left, order| minus(left, order.leaves()));
-        let mut stops = BTreeMap::new();
+        let (mut stops, mut is_clearing) = (BTreeMap::new(), false);
         // The oldest give way first.
         let works =
             |order: &&Order| order.role == OrderRole::Protective && order.ending().is_none();
         for stop in reducing().filter(works).rev() {
             let size = stop.leaves().min(left.max(Amount::ZERO));
             left = minus(left, size);
+            let there = stop
+                .at_venue
+                .as_ref()
+                .map(|venue| venue.may_fill(stop.filled));
+            is_clearing |= there.is_some_and(|there| there > size);
             stops.extend(
                 stop.filled
                     .checked_add(size)
                     .map(|size| (stop.order_id, size)),
             );
         }
-        Bound { room, stops }
+        Bound {
+            room,
+            stops,
+            is_clearing,
+        }
     }
 }
 
@@ -324,53 +358,40 @@ fn instruction(order: &Order, bound: Option<&mut Bound>) -> Option<Instruction> 
             .unwrap_or(order.size),
         None => order.size,
     };
-    let is_nothing = wanted <= order.filled;
+    let before = if venue.is_out() {
+        venue.most()
+    } else {
+        order.filled
+    };
+    let size = match &bound {
+        Some(bound) => bound.within(order, wanted, before),
+        None => wanted,
+    };
     // What is let go because the market is there fills at once or comes back.
     let is_let_go = venue.released && order.rests();
-    let (verb, size) = match (venue.is_out(), venue.told, venue.ending) {
-        (false, _, Some(_)) => return None,
-        (false, ..) if is_nothing => return None,
-        (false, ..) => (Verb::Place, wanted),
-        (true, None, _) => return None,
-        (true, Some(_), Some(_)) => (Verb::Cancel, order.size),
-        (true, Some(_), None) if bound.is_some() && is_nothing => (Verb::Cancel, order.size),
+    let verb = match (venue.is_out(), venue.told, venue.ending) {
+        (false, _, Some(_)) | (true, None, _) => return None,
+        (false, ..) if size <= order.filled => return None,
+        (false, ..) => Verb::Place,
+        (true, Some(_), Some(_)) => Verb::Cancel,
+        (true, Some(_), None) if bound.is_some() && wanted <= order.filled => Verb::Cancel,
         (true, Some(_), None) if is_let_go => return None,
-        (true, Some(told), None) => {
-            let more = wanted.checked_sub(venue.most()).unwrap_or(Amount::ZERO);
-            let fits = bound
-                .as_ref()
-                .is_none_or(|bound| more <= bound.room || !more.is_positive());
-            let size = if fits { wanted } else { told.size };
-            if told.size == size && told.trigger == order.trigger {
-                return None;
-            }
-            // A bridge that no longer has it places it anew.
-            let is_bounded = bound.is_some();
-            (
-                if is_bounded {
-                    Verb::Place
-                } else {
-                    Verb::Replace
-                },
-                size,
-            )
+        (true, Some(told), None) if told.size == size && told.trigger == order.trigger => {
+            return None;
         }
+        // A bridge that no longer has it places it anew.
+        (true, Some(_), None) if bound.is_some() => Verb::Place,
+        (true, Some(_), None) => Verb::Replace,
+    };
+    let size = if verb == Verb::Cancel {
+        order.size
+    } else {
+        size
     };
     if let Some(bound) = bound
         && verb != Verb::Cancel
+        && let Some(more) = size.checked_sub(before).filter(|more| more.is_positive())
     {
-        let before = if venue.is_out() {
-            venue.most()
-        } else {
-            order.filled
-        };
-        let more = size
-            .checked_sub(before)
-            .unwrap_or(Amount::ZERO)
-            .max(Amount::ZERO);
-        if more > bound.room.max(Amount::ZERO) {
-            return None;
-        }
         bound.room = bound.room.checked_sub(more).unwrap_or(Amount::ZERO);
     }
     let is_stop_let_go = is_let_go && order.order_type == OrderType::Stop;

@@ -439,10 +439,11 @@ impl Both {
 }
 
 impl Both {
-    /// The venue works what it was told. If no exit is there, none that goes waits, and stops protect
-    /// the whole position at the venue.
+    /// The venue works what it was told: stops and exits for the whole position. If no exit is there, none
+    /// that goes waits.
     fn check_settled(&self) {
-        let (mut exits, mut waiting, mut stops) = (0, Vec::new(), Amount::ZERO);
+        let (mut exits, mut waiting) = (0, Vec::new());
+        let (mut there, mut let_go) = (Amount::ZERO, Amount::ZERO);
         for (id, order) in &self.desk.world.book.orders {
             let venue = order.at_venue.as_ref().unwrap();
             let worked = self.naive.orders.get(id).filter(|worked| worked.is_open);
@@ -453,9 +454,14 @@ impl Both {
                 let told = venue.told.unwrap();
                 assert_eq!((worked.size, worked.filled), (told.size, order.filled));
                 exits += usize::from(is_exit);
-                if order.role == OrderRole::Protective {
+                if order.role != OrderRole::Entry {
                     let open = worked.size.checked_sub(worked.filled).unwrap();
-                    stops = stops.checked_add(open).unwrap();
+                    there = there.checked_add(open).unwrap();
+                    // What was let go neither grows nor shrinks before it is back.
+                    if venue.released {
+                        let more = order.leaves().checked_sub(open).unwrap();
+                        let_go = let_go.checked_add(more.max(Amount::ZERO)).unwrap();
+                    }
                 }
             } else if is_exit && !order.is_held() && order.leaves().is_positive() {
                 waiting.push(order.order_id);
@@ -463,9 +469,15 @@ impl Both {
         }
         if exits == 0 {
             assert_eq!(waiting, []);
-            if self.desk.world.book.doubted_symbols.is_empty() {
-                assert_eq!(stops, self.naive.position, "{:?}", self.desk.orders());
-            }
+        }
+        // Nothing that could protect or leave is kept back, whatever else the venue still works.
+        if self.desk.world.book.doubted_symbols.is_empty() {
+            let least = self.naive.position.checked_sub(let_go).unwrap();
+            let orders = self.desk.orders();
+            assert!(
+                there >= least && there <= self.naive.position,
+                "{there}: {orders:?}"
+            );
         }
     }
 }

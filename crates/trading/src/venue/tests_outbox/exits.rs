@@ -1,6 +1,7 @@
 //! Exits, targets and positions that turn around.
 
 use super::*;
+use crate::order::OrderEnd;
 use spoolgate_wire::orders::TimeInForce;
 
 #[test]
@@ -448,5 +449,69 @@ fn an_exit_that_stops_make_room_for_is_too_late_to_cancel() {
         let id = desk.world.book.orders.keys().copied().find(|id| id.seq > 1);
         let verdict = desk.world.cancel(id.unwrap());
         assert_eq!(!verdict.accepted, is_late, "{reduce_only} {exit:?}");
+    }
+}
+
+/// An order of which the venue says nothing holds up its own size, and no more.
+#[test]
+fn a_silent_order_holds_up_only_its_own_size() {
+    let mut desk = Desk::at(false);
+    desk.submit(&buy("0.02"));
+    desk.works("o-1", 1);
+    desk.trade("o-1", "0.02", "0.02", "6800");
+    desk.works("o-1-stop", 1);
+    desk.submit(&limit(sell("0.005"), "6700"));
+    let placed = desk.works("o-1-stop", 2);
+    assert_eq!(placed, ["place o-5.1 sell 0.005 at 6700"]);
+    desk.submit(&sell("0.015"));
+    desk.ended("o-1-stop", "canceled", "0");
+    desk.works("o-7", 1);
+    // Both are to end, and only one of them does: the stop takes back all but the other.
+    let at = desk.world.now;
+    desk.line(
+        ["o-5", "o-7"]
+            .map(|id| Change::OrderClosed {
+                order_id: oid(id),
+                end: OrderEnd::Retired,
+                at,
+                why: None,
+            })
+            .into(),
+    );
+    let gone = desk.ended("o-7", "canceled", "0");
+    assert!(
+        gone.contains(&"place o-1-stop.4 sell 0.015 at 6700".to_owned()),
+        "{gone:?}"
+    );
+    desk.works("o-1-stop", 4);
+    let gone = desk.ended("o-5", "canceled", "0");
+    assert!(
+        gone.contains(&"place o-1-stop.5 sell 0.02 at 6700".to_owned()),
+        "{gone:?}"
+    );
+}
+
+/// A limit that the venue does not fill takes the stops away once in ten seconds at most.
+#[test]
+fn an_exit_that_comes_back_unfilled_waits() {
+    let mut desk = Desk::at(false);
+    desk.submit(&buy("0.02"));
+    desk.works("o-1", 1);
+    desk.trade("o-1", "0.02", "0.02", "6800");
+    desk.works("o-1-stop", 1);
+    let exit = limit(sell("0.02"), "6700");
+    desk.submit(&exit);
+    desk.ended("o-1-stop", "canceled", "0");
+    desk.works("o-5", 1);
+    let back = desk.ended("o-5", "expired", "0");
+    assert_eq!(back, ["place o-1-stop.3 sell 0.02 at 6700"]);
+    let is_reached = |desk: &Desk| {
+        let world = &desk.world;
+        let order = &world.book.orders[&oid("o-5")];
+        crate::exits::is_reached(&world.book, &world.rules, order, world.now)
+    };
+    for (ms, expect) in [(0, false), (9_999, false), (1, true)] {
+        desk.world.wait(ms);
+        assert_eq!(is_reached(&desk), expect, "{ms}");
     }
 }
