@@ -358,7 +358,7 @@ fn of_orders(
             };
             events.push(Event {
                 time: None,
-                what: format!("{id} {}, {left} unfilled{moved}", words::stands(order)),
+                what: format!("{id} {}, {left} unfilled{moved}", words::stands(order).0),
             });
         } else if let Some(closed) = view.closed_order(id)? {
             let because = words::because(closed.why.as_ref());

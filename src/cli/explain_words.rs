@@ -162,16 +162,17 @@ pub(super) fn because(why: Option<&Why>) -> String {
     }
 }
 
-/// Says where an open order is.
-pub(super) fn stands(order: &Order) -> &'static str {
+/// Says where an open order is: in a sentence, and as a remark in a table, which is empty for an order
+/// that is where it is expected.
+pub(super) fn stands(order: &Order) -> (&'static str, &'static str) {
     if order.ending().is_some() {
-        "is being ended"
+        ("is being ended", ", ending")
     } else if order.leaves().is_zero() || !order.is_untold() {
-        "is open"
+        ("is open", "")
     } else if order.is_held() {
-        "is held at the gate until the market is there"
+        ("is held at the gate until the market is there", ", held")
     } else {
-        "waits at the gate for room at its venue"
+        ("waits at the gate for room at its venue", ", waits")
     }
 }
 

@@ -10,7 +10,7 @@ use spoolgate_home::read::{self, View, real_seams};
 use spoolgate_home::rulebook;
 use spoolgate_host::rule_folder::load;
 use spoolgate_rules::{Bundle, Rulebook};
-use spoolgate_trading::order::{Fill, Order, OrderRole};
+use spoolgate_trading::order::{Fill, OrderRole};
 use spoolgate_trading::usage::LimitUse;
 use spoolgate_trading::views::{self, OrderView, PortfolioState};
 use spoolgate_wire::amount::Amount;
@@ -19,6 +19,7 @@ use spoolgate_wire::time::Time;
 
 pub(super) use spoolgate_home::closed::{closed_for_now, rules_fault, why_closed};
 
+use super::explain_words;
 use super::output::Output;
 
 /// Shows executions.
@@ -262,19 +263,6 @@ fn role(role: OrderRole) -> &'static str {
     }
 }
 
-/// Says where an order is, unless it is where it is expected.
-fn stands(order: &Order) -> &'static str {
-    if order.ending().is_some() {
-        ", ending"
-    } else if order.leaves().is_zero() || !order.is_untold() {
-        ""
-    } else if order.is_held() {
-        ", held"
-    } else {
-        ", waits"
-    }
-}
-
 /// Prints open orders.
 pub(super) fn print_orders(orders: &[OrderView], output: &Output) -> Result<()> {
     if output.is_json() {
@@ -287,7 +275,7 @@ pub(super) fn print_orders(orders: &[OrderView], output: &Output) -> Result<()> 
                 order.order_id.to_string(),
                 order.strategy.to_string(),
                 order.symbol.to_string(),
-                format!("{}{}", role(order.role), stands(order)),
+                format!("{}{}", role(order.role), explain_words::stands(order).1),
                 order.side.as_str().to_owned(),
                 order.order_type.as_str().to_owned(),
                 or_dash(Some(order.size)),

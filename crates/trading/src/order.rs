@@ -144,21 +144,21 @@ impl Order {
             && self.time_in_force != TimeInForce::Ioc
     }
 
-    /// Whether the gate holds it until the market is there.
-    pub fn is_held(&self) -> bool {
-        let is_kept = |venue: &AtVenue| !venue.reduce_only && !venue.released;
-        self.rests() && self.at_venue.as_ref().is_some_and(is_kept)
+    /// Whether it reduces a position whose venue does not keep it from reducing more.
+    pub fn is_bounded(&self) -> bool {
+        let is_free = |venue: &AtVenue| !venue.reduce_only;
+        self.role != OrderRole::Entry && self.at_venue.as_ref().is_some_and(is_free)
     }
 
-    /// Whether stops make room for it: it is an exit or target on its way to a venue that does not keep
-    /// what reduces within the position.
+    /// Whether the gate holds it until the market is there.
+    pub fn is_held(&self) -> bool {
+        let is_kept = |venue: &AtVenue| !venue.released;
+        self.is_bounded() && self.rests() && self.at_venue.as_ref().is_some_and(is_kept)
+    }
+
+    /// Whether stops make room for it at its venue: it is an exit or target that the gate does not hold.
     pub fn takes_room(&self) -> bool {
-        let is_bounded = self
-            .at_venue
-            .as_ref()
-            .is_some_and(|venue| !venue.reduce_only);
-        let is_exit = matches!(self.role, OrderRole::Exit | OrderRole::Target);
-        is_bounded && is_exit && !self.is_held()
+        self.is_bounded() && self.role != OrderRole::Protective && !self.is_held()
     }
 
     /// Creates a market order, at the same venue as this order, that closes `size` of what this

@@ -194,7 +194,7 @@ fn an_agent_halts_itself_and_its_strategies_and_no_repetition_makes_a_halt_weake
     replays(&desk.place, home);
 }
 
-/// Whatever an agent sets again, the halt stays that of the person who set it.
+/// A halt of a person keeps that person's name and reason when an agent sets it again.
 #[test]
 fn a_halt_of_a_person_keeps_its_name_and_reason() {
     let desk = desk(false);

@@ -1,4 +1,4 @@
-//! `venue.assume`.
+//! `venue.assume`: a person answers for a venue that says nothing about an order.
 
 use super::prelude::*;
 use super::venue_report::without_retried;

@@ -53,8 +53,7 @@ pub fn hand_over(book: &Book, changes: Vec<Change>, at: Time) -> Vec<Change> {
             .positions
             .iter()
             .filter(|(_, position)| position.held_at.is_some())
-            .map(|((symbol, strategy), position)| ((symbol, strategy), position.size))
-            .map(|((symbol, strategy), size)| ((symbol.clone(), strategy.clone()), size))
+            .map(|(leg, position)| (leg.clone(), position.size))
             .collect(),
         changes: Vec::new(),
     };
@@ -235,14 +234,14 @@ impl Line {
             INSTRUCTIONS_MAX
         };
         let mut bounds: BTreeMap<(LegOf, Side), Bound> = BTreeMap::new();
-        let is_first = |order: &&Order| is_bounded(order) && order.role != OrderRole::Protective;
+        let is_first = |order: &&Order| order.is_bounded() && order.role != OrderRole::Protective;
         let (first, others): (Vec<&Order>, Vec<&Order>) = self.orders.values().partition(is_first);
         let mut due = Vec::new();
         for order in first.into_iter().chain(others) {
             if room == 0 {
                 break;
             }
-            let bound = is_bounded(order).then(|| {
+            let bound = order.is_bounded().then(|| {
                 let leg = (order.symbol.clone(), order.strategy.clone());
                 let key = (leg, order.side);
                 bounds
@@ -325,15 +324,6 @@ impl Line {
     }
 }
 
-/// Whether an order reduces a position whose venue does not keep it from reducing more.
-fn is_bounded(order: &Order) -> bool {
-    let is_enforced = order
-        .at_venue
-        .as_ref()
-        .is_none_or(|venue| venue.reduce_only);
-    order.role != OrderRole::Entry && !is_enforced
-}
-
 /// Whether no part of the order can fill any more: it has filled the largest size that the venue
 /// may be working.
 fn is_filled(order: &Order) -> bool {
@@ -346,7 +336,7 @@ fn is_filled(order: &Order) -> bool {
 }
 
 /// Returns the next instruction for an order, if its last one differs from what the order shall be.
-/// `bound` is that of its leg, if it has one; what the instruction takes of it is gone.
+/// `bound` is the bound of its leg, if there is one; the instruction uses up part of its room.
 fn instruction(order: &Order, bound: Option<&mut Bound>) -> Option<Instruction> {
     let venue = order.at_venue.as_ref()?;
     let wanted = match &bound {
@@ -367,7 +357,7 @@ fn instruction(order: &Order, bound: Option<&mut Bound>) -> Option<Instruction> 
         Some(bound) => bound.within(order, wanted, before),
         None => wanted,
     };
-    // What is let go because the market is there fills at once or comes back.
+    // A released order goes as `ioc`: it fills at once or comes back.
     let is_let_go = venue.released && order.rests();
     let verb = match (venue.is_out(), venue.told, venue.ending) {
         (false, _, Some(_)) | (true, None, _) => return None,

@@ -42,7 +42,12 @@ impl Desk {
     /// Creates a desk that holds this much with its stop at 6700, everything acknowledged: entry
     /// `o-1`, stop `o-1-stop`.
     fn holding(size: &str) -> Desk {
-        let mut desk = Desk::new();
+        Desk::holding_at(true, size)
+    }
+
+    /// The same with a venue that does or does not keep orders that reduce within the position.
+    fn holding_at(reduce_only: bool, size: &str) -> Desk {
+        let mut desk = Desk::at(reduce_only);
         desk.submit(&buy(size));
         desk.works("o-1", 1);
         desk.trade("o-1", size, size, "6800");

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::order::OrderEnd;
-use spoolgate_wire::orders::TimeInForce;
+use spoolgate_wire::orders::{Side, TimeInForce};
 
 #[test]
 fn a_stop_and_an_exit_that_cross_are_booked_in_two_parts() {
@@ -331,11 +331,7 @@ fn an_exit_waits_until_what_gave_way_is_gone() {
 /// A venue that enforces nothing: the stop makes room before an exit goes, and takes it back after.
 #[test]
 fn a_stop_makes_room_for_an_exit_and_takes_it_back() {
-    let mut desk = Desk::at(false);
-    desk.submit(&buy("0.02"));
-    desk.works("o-1", 1);
-    desk.trade("o-1", "0.02", "0.02", "6800");
-    desk.works("o-1-stop", 1);
+    let mut desk = Desk::holding_at(false, "0.02");
     let exit = desk.submit(&sell("0.005"));
     assert_eq!(exit, ["place o-1-stop.2 sell 0.015 at 6700"]);
     let placed = desk.works("o-1-stop", 2);
@@ -415,11 +411,7 @@ fn resting_exits_wait_at_the_gate() {
 #[test]
 fn an_ioc_exit_that_the_market_does_not_reach_ends_at_the_gate() {
     for (price, expect) in [("6900", &[][..]), ("6700", &["replaced"][..])] {
-        let mut desk = Desk::at(false);
-        desk.submit(&buy("0.02"));
-        desk.works("o-1", 1);
-        desk.trade("o-1", "0.02", "0.02", "6800");
-        desk.works("o-1-stop", 1);
+        let mut desk = Desk::holding_at(false, "0.02");
         let mut exit = limit(sell("0.005"), price);
         exit.time_in_force = TimeInForce::Ioc;
         let told = desk.submit(&exit);
@@ -440,11 +432,7 @@ fn an_exit_that_stops_make_room_for_is_too_late_to_cancel() {
         (true, sell("0.005"), false),
         (true, limit(sell("0.005"), "6700"), false),
     ] {
-        let mut desk = Desk::at(reduce_only);
-        desk.submit(&buy("0.02"));
-        desk.works("o-1", 1);
-        desk.trade("o-1", "0.02", "0.02", "6800");
-        desk.works("o-1-stop", 1);
+        let mut desk = Desk::holding_at(reduce_only, "0.02");
         desk.submit(&exit);
         let id = desk.world.book.orders.keys().copied().find(|id| id.seq > 1);
         let verdict = desk.world.cancel(id.unwrap());
@@ -455,11 +443,7 @@ fn an_exit_that_stops_make_room_for_is_too_late_to_cancel() {
 /// An order of which the venue says nothing holds up its own size, and no more.
 #[test]
 fn a_silent_order_holds_up_only_its_own_size() {
-    let mut desk = Desk::at(false);
-    desk.submit(&buy("0.02"));
-    desk.works("o-1", 1);
-    desk.trade("o-1", "0.02", "0.02", "6800");
-    desk.works("o-1-stop", 1);
+    let mut desk = Desk::holding_at(false, "0.02");
     desk.submit(&limit(sell("0.005"), "6700"));
     let placed = desk.works("o-1-stop", 2);
     assert_eq!(placed, ["place o-5.1 sell 0.005 at 6700"]);
@@ -494,11 +478,7 @@ fn a_silent_order_holds_up_only_its_own_size() {
 /// A limit that the venue does not fill takes the stops away once in ten seconds at most.
 #[test]
 fn an_exit_that_comes_back_unfilled_waits() {
-    let mut desk = Desk::at(false);
-    desk.submit(&buy("0.02"));
-    desk.works("o-1", 1);
-    desk.trade("o-1", "0.02", "0.02", "6800");
-    desk.works("o-1-stop", 1);
+    let mut desk = Desk::holding_at(false, "0.02");
     let exit = limit(sell("0.02"), "6700");
     desk.submit(&exit);
     desk.ended("o-1-stop", "canceled", "0");
@@ -513,5 +493,83 @@ fn an_exit_that_comes_back_unfilled_waits() {
     for (ms, expect) in [(0, false), (9_999, false), (1, true)] {
         desk.world.wait(ms);
         assert_eq!(is_reached(&desk), expect, "{ms}");
+    }
+}
+
+/// A resting exit goes with its limit or better, and past its trigger; a triggered one goes on wherever
+/// the market is by then.
+#[test]
+fn a_resting_exit_is_reached_at_its_price() {
+    let mut desk = Desk::holding_at(false, "0.02");
+    desk.submit(&limit(sell("0.02"), "6900"));
+    let world = &desk.world;
+    let resting = &world.book.orders[&oid("o-5")];
+    let instrument = &world.rules.instruments[&btc()];
+    let seen = world.book.two_sided(instrument).unwrap();
+    let unit = a("0.0000000001");
+    let around = |at: Amount| {
+        [
+            at.checked_sub(unit).unwrap(),
+            at,
+            at.checked_add(unit).unwrap(),
+        ]
+    };
+    let is_reached = |order: &crate::order::Order| {
+        crate::exits::is_reached(&world.book, &world.rules, order, world.now)
+    };
+    for (side, is_limit, at, expect) in [
+        (Side::Sell, true, seen.bid, [true, true, false]),
+        (Side::Buy, true, seen.ask, [false, true, true]),
+        (Side::Sell, false, seen.bid, [false, true, true]),
+        (Side::Buy, false, seen.ask, [true, true, false]),
+    ] {
+        for (at, expect) in around(at).into_iter().zip(expect) {
+            let mut order = resting.clone();
+            (order.side, order.price, order.trigger) = match is_limit {
+                true => (side, Some(at), None),
+                false => (side, None, Some(at)),
+            };
+            assert_eq!(is_reached(&order), expect, "{side:?} {is_limit} {at}");
+            order.triggered = true;
+            assert!(is_reached(&order), "{side:?} {is_limit} {at}");
+        }
+    }
+}
+
+/// A market exit that waits for the one in flight leaves its part of the stop at the venue.
+#[test]
+fn a_stop_makes_no_room_for_an_exit_that_waits_its_turn() {
+    let mut desk = Desk::holding_at(false, "0.02");
+    desk.submit(&sell("0.005"));
+    desk.works("o-1-stop", 2);
+    assert_eq!(desk.submit(&sell("0.005")), [""; 0]);
+    let filled = desk.trade("o-5", "0.005", "0.005", "6800");
+    let stop = "place o-1-stop.3 sell 0.01 at 6700".to_owned();
+    assert!(filled.contains(&stop), "{filled:?}");
+}
+
+/// The row that brings the market to a resting exit lets it go.
+#[test]
+fn a_row_lets_a_resting_exit_go() {
+    for (close, goes) in [("6890", false), ("6960", true)] {
+        let mut desk = Desk::holding_at(false, "0.02");
+        desk.submit(&limit(sell("0.02"), "6900"));
+        desk.world.wait(60_000);
+        let row = crate::market_row::Row::Bar {
+            open_ms: desk.world.now.ms() - 60_000,
+            interval_ms: 60_000,
+            open: a("6800"),
+            high: a(close),
+            low: a("6800"),
+            close: a(close),
+            volume: None,
+        };
+        let (world, now) = (&desk.world, desk.world.now);
+        let steps =
+            crate::venue::on_rows(&world.book, &world.rules, &btc(), &[row], None, now).unwrap();
+        let changes = steps.into_iter().flat_map(|step| step.changes).collect();
+        let told = desk.line(changes);
+        let parked = told.contains(&"cancel o-1-stop.2 sell 0.02 at 6700".to_owned());
+        assert_eq!(parked, goes, "{close}: {told:?}");
     }
 }
