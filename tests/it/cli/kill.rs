@@ -329,3 +329,20 @@ fn without_rules_or_a_keyring() {
     assert_eq!((code, &told["positions"]), (0, &json!([])), "{told}");
     succeed(&home, &["audit", "replay"]);
 }
+
+/// An agent named as the sender may not close positions, and is told so: nobody is halted for it.
+#[test]
+fn a_sender_that_may_not_is_told_so() {
+    let scratch = Scratch::with_prices();
+    let home = scratch.home();
+    let command = ["kill", "--flatten", "--as", "trend-bot", "--reason", "r"];
+    let done = spoolgate(&home, &command);
+    assert_eq!(done.status.code(), Some(1), "{}{}", out(&done), err(&done));
+    assert!(err(&done).contains("only a person"), "{}", err(&done));
+    assert!(!home.join("rules/HALT").exists());
+    let status = succeed(&home, &["status"]);
+    assert!(
+        status.contains("entries open") || status.contains("entries     open"),
+        "{status}"
+    );
+}

@@ -293,3 +293,32 @@ fn a_halt_that_cannot_be_says_what_exists() {
         assert!(message.contains(expect), "{message}");
     }
 }
+
+/// A halt that the gate takes late still halts, for as long as an exit may be late.
+#[test]
+fn a_late_halt_counts_until_it_is_older_than_an_exit_may_be() {
+    for (more_s, is_taken) in [(-1, true), (0, true), (1, false)] {
+        let desk = desk(false);
+        let mut home = desk.open();
+        // `exit_age_max_s` of rules/safety.yaml.
+        let most_s = 86_400;
+        let halt = json!({"strategy": "trend", "reason": "r"}).to_string();
+        desk.place.ask_as_owner("late", "halt.set", &halt);
+        desk.place.pass_s(most_s + more_s);
+        let done = crate::kit::place::drain(&mut home).unwrap().remove(0);
+        let code = done.answer.error.map(|error| error.code);
+        assert_eq!(
+            code,
+            (!is_taken).then_some(Code::TimestampStale),
+            "{more_s}"
+        );
+        let is_halted = home
+            .state()
+            .halts
+            .strategies
+            .keys()
+            .any(|name| name.as_str() == "trend");
+        assert_eq!(is_halted, is_taken, "{more_s}");
+        replays(&desk.place, home);
+    }
+}
