@@ -29,10 +29,11 @@ pub(crate) struct Place {
 
 /// What the repository's own rules are changed to: more capital, and bounds on age and number that
 /// a long run does not reach. The checks stay the same.
-const SAFETY: [(&str, &str); 18] = [
+const SAFETY: [(&str, &str); 19] = [
     ("max_total_capital: 5000 ", "max_total_capital: 1000000 "),
     ("max_daily_loss: 250 ", "max_daily_loss: 100000 "),
     ("max_weekly_loss: 500 ", "max_weekly_loss: 100000 "),
+    ("max_daily_turnover: 10 ", "max_daily_turnover: 1000000 "),
     ("max_portfolio_risk: 0.06 ", "max_portfolio_risk: 1 "),
     ("slippage_to_plan: 0.005 ", "slippage_to_plan: 1 "),
     ("max_open_orders: 50 ", "max_open_orders: 1000000 "),

@@ -365,7 +365,7 @@ impl World {
             .changes
             .iter()
             .filter_map(|change| match change {
-                Change::Book(trading::Change::OrderPlaced(order)) => Some(order),
+                Change::Book(trading::Change::OrderPlaced(order)) => Some(&**order),
                 _ => None,
             })
             .collect();

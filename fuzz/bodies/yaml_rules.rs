@@ -103,6 +103,13 @@ const KEYS: [&[&str]; 12] = [
         "bar_s",
         "venue",
         "bridge",
+        "imitate",
+        "latency_s",
+        "reserves",
+        "base_fee",
+        "reject_every",
+        "silent",
+        "until",
     ],
     &[
         "name",

@@ -315,7 +315,7 @@ fn of_orders(
     let is_of_entry = |id: OrderId| id.entry() == entry;
     let fills = view.fills_since(from)?;
     for fill in fills.iter().filter(|fill| is_of_entry(fill.order_id)) {
-        let fee = fill.fee.normalized();
+        let fee = look::fee(fill);
         let realised = match fill.realised.is_zero() {
             true => String::new(),
             false => format!(", realised {}", fill.realised.normalized()),

@@ -15,7 +15,9 @@ use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::checks::CheckRow;
 use spoolgate_wire::ids::Principal;
-use spoolgate_wire::orders::{CancelOrder, ClosePosition, SubmitOrder, TightenStop};
+use spoolgate_wire::orders::{
+    AdjustPosition, CancelOrder, ClosePosition, SubmitOrder, TightenStop,
+};
 
 use super::output::short;
 
@@ -53,6 +55,15 @@ pub(super) fn asked(decision: &Decision, payload: Option<&str>) -> String {
                 .map(|close: ClosePosition| {
                     let size = close.size.map_or_else(|| "all".to_owned(), shown);
                     format!("to close {size} of {} in {}", close.strategy, close.symbol)
+                })
+        }
+        Ok(ActionName::PositionAdjust) => {
+            serde_json::from_str(payload)
+                .ok()
+                .map(|adjust: AdjustPosition| {
+                    let (size, price) = (shown(adjust.size), shown(adjust.price));
+                    let leg = format!("{} in {}", adjust.strategy, adjust.symbol);
+                    format!("to adjust {leg} by {size} at {price}")
                 })
         }
         _ => None,
@@ -289,6 +300,16 @@ pub(super) fn change(change: &Change) -> String {
         Change::ClockFaulted(fault) => {
             format!("the clock stepped from {} to {}", fault.from, fault.to)
         }
+        Change::LimitOverridden { limit, set } => {
+            let (name, until) = (limit.as_str(), set.until);
+            format!("`{name}` is {} until {until}", set.value)
+        }
+        Change::OverrideEnded { limit } => {
+            format!(
+                "`{}` has the value of rules/safety.yaml again",
+                limit.as_str()
+            )
+        }
         Change::ClockAccepted {} => "the machine's clock was accepted".to_owned(),
         Change::Proposal(step) => of_proposal(step),
         Change::Approvals(step) => of_approvals(step),
@@ -369,6 +390,7 @@ fn placed(order: &Order) -> String {
         OrderRole::Exit => "exit",
         OrderRole::Protective => "protective stop",
         OrderRole::Target => "target",
+        OrderRole::Adjust => "adjustment",
     };
     let at = order
         .price
@@ -384,6 +406,41 @@ fn placed(order: &Order) -> String {
         "placed the {role} {}: {side}{size} {}{at}",
         order.order_id, order.symbol
     )
+}
+
+/// Describes what was noticed of a bridge, or of an instruction to it; empty for any other change.
+fn of_bridge(change: &trading::Change) -> String {
+    match change {
+        trading::Change::TakenBack { order_id, version } => {
+            format!("version {version} of {order_id} reached nobody")
+        }
+        trading::Change::TradedUntold { order_id, traded } => format!(
+            "{order_id} filled {} at {} in a silence of the imitated exchange, which tells it later",
+            traded.size, traded.price
+        ),
+        trading::Change::Unanswered { order_id, .. } => {
+            format!("the bridge has not answered what it was told of {order_id}")
+        }
+        trading::Change::BridgeSilent { bridge, since, why } => {
+            format!("bridge `{bridge}` is silent since {since}: {why}")
+        }
+        trading::Change::BridgeHeard { bridge, run, .. } => {
+            format!("bridge `{bridge}` gives signs of life (run `{run}`)")
+        }
+        trading::Change::PingAnswered { bridge, line, .. } => {
+            format!("bridge `{bridge}` answered the ping of line {line}")
+        }
+        trading::Change::Reconciled {
+            bridge,
+            differences,
+            ..
+        } => match differences {
+            0 => format!("book and venue of `{bridge}` agree"),
+            1 => format!("book and venue of `{bridge}` differ in one point"),
+            count => format!("book and venue of `{bridge}` differ in {count} points"),
+        },
+        _ => String::new(),
+    }
 }
 
 fn of_book(change: &trading::Change) -> String {
@@ -461,6 +518,13 @@ fn of_book(change: &trading::Change) -> String {
         } => {
             format!("`{bridge}` reported on {order_id} ({exec_id})")
         }
+        trading::Change::TakenBack { .. }
+        | trading::Change::TradedUntold { .. }
+        | trading::Change::Unanswered { .. }
+        | trading::Change::BridgeSilent { .. }
+        | trading::Change::BridgeHeard { .. }
+        | trading::Change::PingAnswered { .. }
+        | trading::Change::Reconciled { .. } => of_bridge(change),
         trading::Change::SymbolDoubted { symbol, doubt } => {
             format!(
                 "entries in `{symbol}` are closed until a person clears the halt: {}",

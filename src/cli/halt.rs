@@ -107,7 +107,8 @@ pub(super) struct ClearArgs {
     /// The latched drawdown; its peak starts again at the current equity.
     #[arg(long, conflicts_with = "principal")]
     drawdown: bool,
-    /// The halt of one strategy, and its closure after losses in a row or too frequent executions.
+    /// The halt of one strategy, and its closure after losses or refusals in a row or too frequent
+    /// executions.
     #[arg(long, conflicts_with_all = ["principal", "drawdown"])]
     strategy: Option<String>,
     /// The halt of one symbol, and its closure after an implausible price gap or a doubt.
@@ -334,8 +335,8 @@ pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exi
                 (None, Some(name), ..) => (
                     serde_json::json!({"strategy": name}),
                     format!(
-                        "no halt of strategy `{name}` is in force any more; its losses in a row and \
-                            executions count from zero again"
+                        "no halt of strategy `{name}` is in force any more; its losses and refusals \
+                            in a row and its executions count from zero again"
                     ),
                 ),
                 (None, None, Some(symbol), _) => (

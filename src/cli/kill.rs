@@ -1,26 +1,27 @@
 //! `spoolgate kill`: closes entries, and positions if asked to, and waits until that is confirmed.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use spoolgate_gate::State;
+use spoolgate_gate::bridges::used;
 use spoolgate_gate::drill::Drill;
 use spoolgate_gate::flatten;
-use spoolgate_home::outbox::OUTBOX_DIR;
 use spoolgate_home::read::real_seams;
 use spoolgate_home::status::holder;
 use spoolgate_trading::absent;
 use spoolgate_trading::order::{Order, OrderRole, Position};
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::code::Exit;
-use spoolgate_wire::ids::{OrderId, StrategyName, Symbol};
+use spoolgate_wire::ids::{OrderId, Principal, StrategyName, Symbol};
 use spoolgate_wire::time::Time;
 
+use super::bridges::{seconds, untaken, untaken_in_words};
 use super::halt::{self, Part, Stop};
 use super::handover::{self, Person};
 use super::look;
@@ -43,7 +44,7 @@ const POLL: Duration = Duration::from_millis(250);
         --flatten closes the positions at the market. It needs no rules that are in order, no \
         agent's\nkey and no running gate. `halt clear` ends the halt.\n\nExit codes: 0 once every \
         entry in scope is gone, and with --flatten every position; 8 if something\nis not confirmed \
-        after --wait; 1 if the request was refused."
+        after --wait, or if a bridge does not answer a drill within 5 s; 1 if the request was refused."
 )]
 pub(super) struct Args {
     /// Also close the positions in scope at the market, until they are flat.
@@ -147,7 +148,8 @@ impl Seen {
             let bridge = bridge_of(order).map(str::to_owned);
             self.entries.insert(order.order_id, bridge);
         }
-        let held = state.book.positions.values().filter(|it| scope.holds(it));
+        let held = state.book.positions.values();
+        let held = held.filter(|it| scope.holds(it) && !it.is_dust());
         for position in held {
             let key = (position.symbol.clone(), position.strategy.clone());
             self.positions.insert(key, position.size);
@@ -336,7 +338,9 @@ impl Held {
 fn held(state: &State, symbol: &Symbol, strategy: &StrategyName, was: Amount) -> Held {
     let key = (symbol.clone(), strategy.clone());
     let position = state.book.positions.get(&key);
-    let left = position.map(|held| held.size);
+    // What is too small for any order counts as flat.
+    let left = position.filter(|held| !held.is_dust());
+    let left = left.map(|held| held.size);
     let mut orders = state.book.orders.values().rev();
     let order = orders.find(|order| absent::is_closing(order) && order.is_of(strategy, symbol));
     Held {
@@ -353,38 +357,6 @@ fn held(state: &State, symbol: &Symbol, strategy: &StrategyName, was: Amount) ->
         dropped: position
             .and_then(|position| position.dropped)
             .map(|dropped| (dropped.order_id, flatten::again_at(dropped))),
-    }
-}
-
-/// Counts the instructions that a bridge has not taken, and the age of the oldest.
-fn untaken(home: &Path, bridge: &str) -> Option<(usize, u64)> {
-    let folder = home.join(OUTBOX_DIR).join(bridge);
-    let files = match fs::read_dir(folder) {
-        Ok(files) => files,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Some((0, 0)),
-        Err(_) => return None,
-    };
-    let (mut count, mut oldest_ms) = (0_usize, 0);
-    for file in files {
-        let file = file.ok()?;
-        if file.file_name().as_encoded_bytes().starts_with(b".") {
-            continue;
-        }
-        count = count.saturating_add(1);
-        let modified = file.metadata().and_then(|of| of.modified()).ok();
-        let age = modified.and_then(|at| SystemTime::now().duration_since(at).ok());
-        let age_ms = age.and_then(|age| u64::try_from(age.as_millis()).ok());
-        oldest_ms = oldest_ms.max(age_ms.unwrap_or(0));
-    }
-    Some((count, oldest_ms))
-}
-
-/// Says how many instructions a bridge has not taken, and for how long.
-fn untaken_in_words(untaken: Option<(usize, u64)>) -> String {
-    match untaken {
-        None => "its folder cannot be read".to_owned(),
-        Some((0, _)) => "no instruction is untaken".to_owned(),
-        Some((count, ms)) => format!("{count} untaken for {}", seconds(ms)),
     }
 }
 
@@ -459,7 +431,7 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
                 output.remark(&causes(&error));
                 break None;
             }
-            _ => std::thread::sleep(POLL),
+            _ => thread::sleep(POLL),
         }
     };
     tell(summary, &scope, &stopped, args.wait, output)
@@ -477,6 +449,7 @@ fn drill(
     let exit = handover::report(answer.as_ref(), output, |answer| {
         format!("line {}: a drill; nothing was changed", answer.audit_ref)
     })?;
+    let answer_line = answer.as_ref().map(|answer| answer.audit_ref.clone());
     let data = answer.and_then(|answer| answer.data);
     let data: Option<Value> = data.and_then(|data| serde_json::from_str(data.get()).ok());
     let found = data
@@ -505,8 +478,56 @@ fn drill(
             &format!("instructions; it {heard}; {untaken}"),
         )
     }));
+    let line = answer_line.unwrap_or_default();
+    let is_whole = args.on.members().is_empty();
+    let unanswered = if is_whole {
+        pinged(home, &line, &mut rows)?
+    } else {
+        false
+    };
     print_rows(rows, output)?;
-    Ok(exit)
+    Ok(if unanswered { Exit::WaitTimeout } else { exit })
+}
+
+/// How long a drill waits until bridges answer its ping.
+const PING_WAIT: Duration = Duration::from_secs(5);
+
+/// Waits until every bridge has answered the ping of this line, and adds a row for each. Returns whether
+/// one has not. Without a running gate nobody reads the answers.
+fn pinged(home: &Path, line: &str, rows: &mut Vec<(String, String)>) -> Result<bool> {
+    let seams = real_seams(home)?;
+    let line: u64 = line.parse().unwrap_or(u64::MAX);
+    let began = Instant::now();
+    loop {
+        let (view, _) = look::view(home)?;
+        let used = used(&view.state, &view.rulebook);
+        if used.is_empty() {
+            return Ok(false);
+        }
+        if holder(home, seams.disk.as_ref())?.is_none() {
+            let told = "nobody reads the answers: no gate is running".to_owned();
+            rows.push(("ping".to_owned(), told));
+            return Ok(false);
+        }
+        let has_answered = |name: &Principal| {
+            let known = view.state.book.bridges.get(name);
+            known.is_some_and(|known| known.pinged.is_some_and(|pinged| pinged >= line))
+        };
+        let is_over = began.elapsed() >= PING_WAIT;
+        let missing = used.iter().any(|name| !has_answered(name));
+        if missing && !is_over {
+            thread::sleep(Duration::from_millis(100));
+            continue;
+        }
+        for name in used {
+            let told = match has_answered(name) {
+                true => format!("`{name}` has answered"),
+                false => format!("`{name}` has not answered within {} s", PING_WAIT.as_secs()),
+            };
+            rows.push(("ping".to_owned(), told));
+        }
+        return Ok(missing);
+    }
 }
 
 /// Prints what each row is about, and what is to be said about it, below each other.
@@ -518,11 +539,6 @@ fn print_rows(rows: Vec<(String, String)>, output: &Output) -> Result<()> {
         output.line(&plain(line.trim_end()))?;
     }
     Ok(())
-}
-
-/// Milliseconds as seconds with one decimal.
-fn seconds(ms: u64) -> String {
-    format!("{}.{} s", ms / 1000, ms % 1000 / 100)
 }
 
 /// Prints the outcome.

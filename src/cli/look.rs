@@ -178,7 +178,10 @@ pub(super) fn print_portfolio(portfolio: &PortfolioState, output: &Output) -> Re
             vec![
                 position.strategy.to_string(),
                 position.symbol.to_string(),
-                position.direction.to_owned(),
+                match position.dust {
+                    true => format!("{} (dust)", position.direction),
+                    false => position.direction.to_owned(),
+                },
                 or_dash(Some(position.size)),
                 position
                     .average_price
@@ -219,10 +222,11 @@ fn print_limits(limits: &[LimitUse], output: &Output) -> Result<()> {
                 [limit.used, limit.limit, limit.left]
             };
             let [used, most, left] = amounts.map(or_dash);
-            let note = limit
-                .closed
-                .as_deref()
-                .map_or_else(String::new, |why| super::output::short(why, 90));
+            let note = match limit.closed.as_deref() {
+                Some(why) => super::output::short(why, 90),
+                None if limit.warning => "near its limit".to_owned(),
+                None => String::new(),
+            };
             let unit = if limit.unit == "bool" {
                 ""
             } else {
@@ -260,6 +264,7 @@ fn role(role: OrderRole) -> &'static str {
         OrderRole::Exit => "exit",
         OrderRole::Protective => "protective",
         OrderRole::Target => "target",
+        OrderRole::Adjust => "adjust",
     }
 }
 
@@ -307,6 +312,15 @@ pub(super) fn fills(home: &Path, args: &FillsArgs, output: &Output) -> Result<Ex
     Ok(Exit::Success)
 }
 
+/// Shows a fee in account currency, and in what it was paid if that was something else.
+pub(super) fn fee(fill: &Fill) -> String {
+    let value = fill.fee.normalized();
+    match &fill.fee_paid {
+        Some(paid) => format!("{value} ({} {})", paid.amount.normalized(), paid.currency),
+        None => value.to_string(),
+    }
+}
+
 /// Prints executions.
 pub(super) fn print_fills(fills: &[Fill], output: &Output) -> Result<()> {
     if output.is_json() {
@@ -324,7 +338,7 @@ pub(super) fn print_fills(fills: &[Fill], output: &Output) -> Result<()> {
                 fill.side.as_str().to_owned(),
                 or_dash(Some(fill.size)),
                 or_dash(Some(fill.price)),
-                or_dash(Some(fill.fee)),
+                fee(fill),
                 or_dash(Some(fill.realised)),
             ]
         })

@@ -5,6 +5,8 @@ mod actions;
 mod admit;
 mod approvals;
 mod audit;
+mod bridge_test;
+mod bridges;
 mod clock;
 mod completions;
 mod control;
@@ -23,6 +25,7 @@ mod heartbeat;
 mod init;
 mod keys;
 mod kill;
+mod limits;
 mod look;
 mod man;
 mod market;
@@ -30,6 +33,7 @@ mod market_show;
 mod notify;
 mod orders;
 mod output;
+mod positions;
 mod progress;
 mod proposals;
 mod rebuild;
@@ -140,6 +144,13 @@ enum Command {
     Kill(kill::Args),
     /// Close a position at the market.
     Close(orders::CloseArgs),
+    /// Bring a position of the book in line with its venue.
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  spoolgate position adjust --strategy trend --symbol BTC-USD --size \
+            -0.0001 --price 6795 --reason \"a fee that the venue took in coins\""
+    )]
+    Position(positions::Command),
     /// Show executions.
     Fills(look::FillsArgs),
     /// Explain in words what was asked, what was decided and why, and what has happened since.
@@ -235,6 +246,13 @@ enum Command {
         after_help = "Examples:\n  spoolgate notify test\n  spoolgate notify test phone"
     )]
     Notify(notify::Command),
+    /// Programs between the gate and an exchange: test them.
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  spoolgate bridge test --list\n  spoolgate bridge test python3 \
+            my_bridge.py"
+    )]
+    Bridge(bridge_test::Command),
     /// Halt entries, or allow them again.
     #[command(
         subcommand,
@@ -242,6 +260,14 @@ enum Command {
             halt clear --reason \"exchange is back\""
     )]
     Halt(halt::Command),
+    /// Other values of limits for a while.
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  spoolgate limits list\n  spoolgate limits override \
+            max_single_position 0.08 --until 2h --reason \"the roll of the future\"\n  spoolgate \
+            limits end max_single_position"
+    )]
+    Limits(limits::Command),
     /// Vouch for an agent whose entries the dead man's switch has closed.
     Heartbeat(heartbeat::Args),
     /// Deposits and withdrawals.
@@ -352,6 +378,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit> {
         Command::Order(command) => orders::run(home, command, output),
         Command::Kill(args) => kill::run(home, args, output),
         Command::Close(args) => orders::close(home, args, output),
+        Command::Position(command) => positions::run(home, command, output),
         Command::Fills(args) => look::fills(home, args, output),
         Command::Explain(args) => explain::run(home, args, output),
         Command::Selftest(args) => selftest::run(home, args, output),
@@ -368,7 +395,9 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit> {
         Command::Rules(command) => rules::run(home, command, output),
         Command::Services(command) => services::run(home, command, output),
         Command::Notify(command) => notify::run(home, command, output),
+        Command::Bridge(command) => bridge_test::run(command, output),
         Command::Halt(command) => halt::run(home, command, output),
+        Command::Limits(command) => limits::run(home, command, output),
         Command::Heartbeat(args) => heartbeat::run(home, args, output),
         Command::Account(command) => account::run(home, command, output),
         Command::Clock(command) => clock::run(home, command, output),

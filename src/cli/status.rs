@@ -13,6 +13,7 @@ use spoolgate_ledger::segment;
 use spoolgate_rules::safety::StorageLimits;
 use spoolgate_wire::code::Exit;
 
+use super::bridges;
 use super::look;
 use super::output::Output;
 
@@ -73,6 +74,7 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
             "gate": gate_as_json(gate.as_ref()),
             "spool_left": watcher(gate.as_ref()).map(|watcher| &watcher.spool_left),
             "storage": storage,
+            "bridges": bridges::as_json(home, &view.state, &view.rulebook),
             "halts": view.state.halts,
             "closed": closed,
         }))?;
@@ -81,6 +83,7 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let mut rows = vec![gate_in_words(gate.as_ref())];
     rows.extend(left_in_words(gate.as_ref()));
     rows.extend(storage.map(|storage| ("storage".to_owned(), storage.in_words())));
+    rows.extend(bridges::in_words(home, &view.state, &view.rulebook, now));
     rows.extend(closed_in_words(closed));
     print(&rows, output)?;
     Ok(Exit::Success)

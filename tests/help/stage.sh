@@ -123,7 +123,7 @@ verdict() {
 verdict "Risk Officer" > risk.json
 verdict "Code Auditor" > audit.json
 cp risk.json verdicts/risk.json; cp audit.json verdicts/audit.json; cp risk.json verdict-1.json
-any spoolgate grants add --set hosts --value example.org --task research/task-001 --until "$(date -u -d '+1 hour' +%Y-%m-%dT%H:00:00Z)"
+any spoolgate grants add --set hosts --value example.org --task research/task-001 --until "$(date -u -d '+2 hours' +%Y-%m-%dT%H:00:00Z)"
 hold=$(spoolgate approvals list | awk 'NR == 2 {print $1}')
 proposal=$(spoolgate proposals list --pending | awk 'NR == 2 {print $1}')
 receipt=$(basename spool/forward/agents/r-*.json)
@@ -155,5 +155,5 @@ name 2026-01-05T08:00:00Z "$due"
 name "--timeout 3600" "--timeout 1"
 name "keys add trend-bot --out bot.key" "keys add trend-bot --out another.key"
 name "--ed25519 --out bot.key" "--ed25519 --out another.key"
-name 2026-03-02T18:00:00Z "$(date -u -d '+1 hour' +%Y-%m-%dT%H:00:00Z)"
+name 2026-03-02T18:00:00Z "$(date -u -d '+2 hours' +%Y-%m-%dT%H:00:00Z)"
 rm -f ../out

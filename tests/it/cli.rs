@@ -4,6 +4,7 @@ mod brake;
 mod help;
 mod homes;
 mod kill;
+mod limits;
 mod status;
 
 use std::fs;
@@ -351,10 +352,10 @@ fn the_watcher_reports_rule_files_that_broke() {
         good.replace("max_daily_loss: 250", "max_daily_loss: 25O"),
     )
     .unwrap();
-    assert!(until("cannot be used").contains("rules/safety.yaml:9: max_daily_loss"));
+    assert!(until("cannot be used").contains("rules/safety.yaml:10: max_daily_loss"));
     for args in [&["portfolio"][..], &["audit", "tail"]] {
         assert!(
-            succeed(&home, args).contains("rules/safety.yaml:9: max_daily_loss"),
+            succeed(&home, args).contains("rules/safety.yaml:10: max_daily_loss"),
             "{args:?}"
         );
     }

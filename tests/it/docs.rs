@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::kit::venue::MockVenue;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
@@ -148,6 +149,7 @@ fn checkout(dir: &Path) {
         "rules",
         "council",
         "proposals",
+        "bridges",
         "docs",
         "tests",
         "Cargo.toml",
@@ -185,6 +187,11 @@ fn run(page: &str, script: &str) -> Option<String> {
     });
     if let Some(tool) = missing {
         eprintln!("{page}: skipped, there is no {tool} on this machine");
+        return None;
+    }
+    let uses_bridge = script.contains("spoolgate_bridge");
+    if let Some(why) = MockVenue::missing().filter(|_| uses_bridge) {
+        eprintln!("{page}: skipped, {why}");
         return None;
     }
     let scratch = crate::kit::folder();

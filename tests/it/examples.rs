@@ -9,6 +9,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use crate::kit::venue::MockVenue;
 use crate::kit::{PROGRAM, Scratch, decisions, lines, show, succeed};
 use serde_json::Value;
 use spoolgate_gate::record::{Decision, Ruling};
@@ -534,7 +535,8 @@ fn a_proposal_goes_through_review_into_force() {
 
 #[test]
 fn the_bridge_and_its_exchange_end_flat() {
-    if !have(&["python3"]) {
+    if let Some(why) = MockVenue::missing() {
+        println!("skipped: {why}");
         return;
     }
     let dir = crate::kit::folder();

@@ -21,7 +21,13 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_spoolgate");
 const ENDS: &[(&str, i32, &str)] = &[
     ("spoolgate close", 1, "no position is open"),
     ("order cancel o-12-target", 1, "the entry has no target"),
+    (
+        "spoolgate position adjust",
+        1,
+        "on paper the book is the venue",
+    ),
     ("order assume o-12", 1, "on paper no venue works it"),
+    ("limits end max", 1, "nobody has overridden a limit"),
     ("kill --bridge exchange", 1, "no rule names a bridge"),
     ("halt clear --symbol", 1, "no gap has halted the symbol"),
     ("council wait", 8, "the case stays open"),
@@ -70,6 +76,8 @@ const NOT_RUN: &[(&str, &str)] = &[
     ),
     ("pass show bank", "needs a password store"),
     ("any-model", "stands for a program of the reader"),
+    ("my-bridge", "stands for a program of the reader"),
+    ("my_bridge.py", "stands for a program of the reader"),
     (
         "--socket gate.sock",
         "root is no client; tests/it/gateway_socket.rs does it",

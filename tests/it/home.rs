@@ -1,15 +1,19 @@
 //! An open home.
 
 mod assumed;
+mod bridges;
 mod dead_man;
 mod exits;
+mod fees;
 mod flatten;
 mod halts;
 mod hands;
 mod hints;
+mod imitated;
 mod looking;
 mod outbox;
 mod outbox_lines;
+mod overrides;
 mod peers;
 mod pulls;
 mod query;

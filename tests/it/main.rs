@@ -20,6 +20,7 @@ mod admission_remote;
 mod agent;
 mod attacks;
 mod bounds;
+mod bridge_suite;
 mod cage;
 mod chaos;
 mod cli;

@@ -117,6 +117,14 @@ const MORE: &[(&str, &str)] = &[
         r#"{"order_id":"o-1","exec_type":"expired","exec_id":"e","transact_time":"2018-04-05T12:00:00Z","cum_qty":"-0"}"#,
     ),
     (
+        "venue.snapshot",
+        r#"{"run":"r","taken_at":"2018-04-05T12:00:00Z","after_exec":null,"balances":[{"currency":"BTC","total":"1","available":0}],"positions":[{"symbol":"BTC-USD","size":"-1"}],"orders":[{"order_id":"o-1","version":1,"cum_qty":"0","size":"1","price":null,"trigger":"2"}],"foreign":[{"venue_id":"x","symbol":"BTC-USD","side":"buy","size":"1"}]}"#,
+    ),
+    (
+        "venue.snapshot",
+        r#"{"run":"r","taken_at":"2018-04-05T12:00:00Z","after_exec":"e","balances":[],"positions":[],"orders":[],"foreign":[]}"#,
+    ),
+    (
         "email.send",
         r#"{"to":["ann@example.com"],"cc":["bob@example.org"],"subject":"s","body":"b","replyToMessageId":"m"}"#,
     ),
@@ -210,9 +218,23 @@ const MORE: &[(&str, &str)] = &[
         r#"{"strategy":"trend","symbol":"S","size":"1","reason":"r"}"#,
     ),
     (
+        "position.adjust",
+        r#"{"strategy":"trend","symbol":"S","size":"-0.0001","price":"6795","reason":"r"}"#,
+    ),
+    (
+        "venue.report",
+        r#"{"order_id":"o-1","exec_type":"trade","exec_id":"E","transact_time":"2018-04-05T12:00:00Z","cum_qty":"1","last_qty":"1","last_px":"2","fee":"0.1","fee_currency":"BNB","fee_value":"0.3","liquidity":"maker"}"#,
+    ),
+    (
         "venue.assume",
         r#"{"order_id":"o-1","state":"gone","filled":"1","px":"2","fee":"-1","reason":"r"}"#,
     ),
+    (
+        "limits.override",
+        r#"{"limit":"max_daily_loss","value":"1","until":"2026-02-20T14:42:00Z","reason":"r"}"#,
+    ),
+    ("limits.end", r#"{"limit":"max_daily_turnover"}"#),
+    ("limits.end", r#"{"limit":"max_weekly_loss","reason":"r"}"#),
     (
         "proposal.approve",
         r#"{"id":"p-1","sha256":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}"#,
@@ -443,7 +465,7 @@ const SAID: &[(&str, &[&str])] = &[
     ),
     ("scope", &["exclude each other"]),
     ("rows", &["the payload has"]),
-    ("report", &["exec_type `"]),
+    ("report", &["`fee_value`", "exec_type `"]),
     ("recipients", &["addresses together"]),
     ("recipient", &["a mail that is sent needs a recipient"]),
     ("address", &["must be one bare mail address"]),

@@ -361,7 +361,7 @@ fn measured_an_import_of_100_000_rows() {
             let mut book = book.clone();
             let begun = Instant::now();
             for part in rows.chunks(2000) {
-                for step in on_rows(&book, &rules, &symbol, part, None, now).unwrap() {
+                for step in on_rows(&book, &rules, &symbol, part, None, now, 0).unwrap() {
                     step.changes
                         .iter()
                         .for_each(|change| book.apply(change).unwrap());

@@ -92,7 +92,7 @@ fn degraded(book: &Book, rules: &Rulebook, strategy: &Strategy, now: Time) -> Ve
     for position in book
         .positions
         .values()
-        .filter(|position| position.strategy == strategy.name)
+        .filter(|position| position.strategy == strategy.name && !position.is_dust())
     {
         let stops = book.orders.values().filter(|order| {
             order.role == OrderRole::Protective
@@ -103,7 +103,7 @@ fn degraded(book: &Book, rules: &Rulebook, strategy: &Strategy, now: Time) -> Ve
         let covered = stops
             .map(|stop| stop.leaves())
             .try_fold(Amount::ZERO, Amount::checked_add);
-        if covered.is_none_or(|covered| covered < position.size.abs()) {
+        if covered.is_none_or(|covered| covered < position.whole()) {
             reasons.push(format!(
                 "the position in `{}` is not covered by its protective stops",
                 position.symbol

@@ -99,10 +99,11 @@ impl DeadMan {
     }
 }
 
-/// Whether a strategy of the agent has an open position or order.
+/// Whether a strategy of the agent has an open position, more than dust, or an open order.
 fn has_something_open(state: &State, rule: &PrincipalRule) -> bool {
     let book = &state.book;
-    let mut owners = book.positions.values().map(|held| &held.strategy);
+    let held = book.positions.values().filter(|held| !held.is_dust());
+    let mut owners = held.map(|held| &held.strategy);
     let mut senders = book.orders.values().map(|order| &order.strategy);
     !rule.strategies.is_empty()
         && (owners.any(|name| rule.strategies.contains(name))

@@ -167,6 +167,11 @@ fn decide_turn(turn: Turn<'_>, request: &Prepared) -> Decided {
 }
 
 fn decide_as_told(turn: Turn<'_>, request: &Prepared, untold: &Untold) -> Decided {
+    let rules = turn.state.in_force(turn.rules);
+    let turn = Turn {
+        rules: &rules,
+        ..turn
+    };
     let lane = untold.lane.unwrap_or_else(|| request.lane(turn.state));
     match &request.request {
         Err(unverified) => {

@@ -74,7 +74,7 @@ pub fn drill(
         }
     }
     for position in state.book.positions.values() {
-        if flatten::demanded(&halts, rules, position).is_none() {
+        if position.is_dust() || flatten::demanded(&halts, rules, position).is_none() {
             continue;
         }
         drill.positions = drill.positions.saturating_add(1);

@@ -8,6 +8,7 @@ use super::state::{Change, ClockFault, State};
 use spoolgate_rules::Rulebook;
 use spoolgate_trading::venue::paper;
 use spoolgate_wire::ids::{Principal, ProposalId};
+use spoolgate_wire::limits::LimitName;
 use spoolgate_wire::time::Time;
 
 /// Maximum number of changes per line that is not about a request: many orders may end at once, and
@@ -101,6 +102,25 @@ pub fn new_day(state: &State, rules: &Rulebook, now: Time) -> Vec<Vec<Change>> {
     day.chunks(CHANGES_PER_LINE)
         .map(<[Change]>::to_vec)
         .collect()
+}
+
+/// The line that ends the overrides whose end has come; `None` if there are none.
+pub fn overrides_end(state: &State, rules: &Rulebook, now: Time) -> Option<Event> {
+    let over = state.overrides.iter().filter(|(_, set)| set.is_over(now));
+    let names: Vec<LimitName> = over.map(|(name, _)| *name).collect();
+    let told: Vec<String> = names
+        .iter()
+        .map(|name| {
+            let value = rules.limits_of_file().limit(*name);
+            let name = name.as_str();
+            format!("the override of `{name}` ended: {value} of safety.yaml applies again")
+        })
+        .collect();
+    let changes = names.into_iter();
+    let changes: Vec<Change> = changes
+        .map(|limit| Change::OverrideEnded { limit })
+        .collect();
+    (!changes.is_empty()).then(|| event(now, told.join("; "), changes))
 }
 
 /// The line of a dead man's switch that trips for an agent; `None` before its timeout.

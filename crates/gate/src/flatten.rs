@@ -48,7 +48,7 @@ pub fn next(state: &State, rules: &Rulebook, seq: u64, now: Time) -> Option<(Eve
         let cause = cause(state, rules, position)?;
         let changes = changes(&state.book, position, &cause, seq, now);
         let changes = changes.into_iter().map(Change::Book).collect();
-        let changes = outbox::of_line(&state.book, changes, now);
+        let changes = outbox::of_line(&state.book, rules, changes, now);
         (!changes.is_empty()).then_some(())?;
         let event = Event {
             timestamp: now,
@@ -124,7 +124,7 @@ fn doubt(book: &Book, position: &Position, dropped: Dropped, now: Time) -> Vec<c
         order_id, times, ..
     } = dropped;
     let known = book.doubted_symbols.get(&position.symbol);
-    if known.is_some_and(|doubt| doubt.order_id == order_id) {
+    if known.is_some_and(|doubt| doubt.order_id == Some(order_id)) {
         return Vec::new();
     }
     let what = format!(
@@ -133,7 +133,7 @@ fn doubt(book: &Book, position: &Position, dropped: Dropped, now: Time) -> Vec<c
     );
     let symbol = position.symbol.clone();
     let doubt = Doubt {
-        order_id,
+        order_id: Some(order_id),
         what,
         at: now,
     };

@@ -9,6 +9,7 @@ pub mod actions;
 pub mod admission;
 pub mod again;
 pub mod approvals;
+pub mod bridges;
 pub mod control;
 pub mod council;
 pub mod dead_man;

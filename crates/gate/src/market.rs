@@ -95,7 +95,8 @@ impl Turn<'_> {
             state: self.state,
             rules: self.rules,
         };
-        let mut steps = paper::on_rows(book, self.rules, symbol, rows, Some(&doors), self.now)
+        let (now, seq) = (self.now, self.seq);
+        let mut steps = paper::on_rows(book, self.rules, symbol, rows, Some(&doors), now, seq)
             .map_err(|error| Refusal::new(Code::Internal, error.to_string()))?;
         let mut fills = 0_usize;
         let mut left_open: BTreeMap<OrderId, LeftOpen> = BTreeMap::new();

@@ -15,7 +15,6 @@ use spoolgate_council::case as council;
 use spoolgate_outgoing as actions;
 use spoolgate_rules::notify::Kind;
 use spoolgate_trading as trading;
-use spoolgate_wire::amount::Amount;
 use spoolgate_wire::checks::CheckRow;
 use spoolgate_wire::code::Code;
 use spoolgate_wire::ids::Principal;
@@ -30,18 +29,13 @@ const QUOTED_CHARS_MAX: usize = 300;
 /// Checks of a loss that closes entries for the rest of its day or week.
 const LOSS_STOPS: [&str; 2] = ["daily_loss_halt", "weekly_loss_halt"];
 
-/// Checks of sums: the value may rise up to the limit.
-const SUMS: [&str; 10] = [
-    "max_single_position",
-    "max_total_exposure",
-    "same_direction_exposure",
-    "correlated_group",
-    "strategy_allocation",
-    "max_portfolio_risk",
-    "loss_budget",
-    "gap_budget",
-    "max_open_positions",
-    "max_open_orders",
+/// Checks that close a strategy until a person clears it, with what has happened to it.
+const STREAKS: [(&str, &str); 2] = [
+    ("loss_streak", "its trades have lost too often in a row"),
+    (
+        "reject_streak",
+        "its orders were refused by their venue too often in a row",
+    ),
 ];
 
 /// How much a notice presses.
@@ -52,7 +46,7 @@ pub enum Level {
     Info,
     /// A person should act.
     Act,
-    /// Something is closed or in doubt.
+    /// Something is closed, in doubt, or near its limit.
     Alarm,
 }
 
@@ -268,6 +262,7 @@ fn of_event(kind: EventKind, note: &str) -> Option<Notice> {
             "spoolgate notify test",
         ),
         EventKind::Rulebook
+        | EventKind::Bridge
         | EventKind::Tick
         | EventKind::Halt
         | EventKind::ClockStep
@@ -332,17 +327,13 @@ fn of_checks(line: &Decision) -> Vec<Notice> {
     let is_accepted = line.status == Status::Success && line.decision == Some(Ruling::Accepted);
     let near = |row: &CheckRow| {
         let (value, limit) = (row.value?, row.limit?);
-        let is_sum = row.passed && SUMS.contains(&row.name.as_ref());
-        let used = value.checked_mul(Amount::from_i64(5))?;
-        let most = limit.checked_mul(Amount::from_i64(4))?;
-        let is_near = is_accepted && is_sum && used > most;
-        is_near.then(|| {
+        (is_accepted && row.warning).then(|| {
             let title = format!("`{}` is at {value} of {limit} {}", row.name, row.unit);
             Notice {
                 once: Some(format!("{} {day}", row.name)),
-                ..Notice::new(Kind::LimitNear, Level::Info, title)
+                ..Notice::new(Kind::LimitNear, Level::Alarm, title)
                     .about(&row.name)
-                    .text("an accepted entry uses more than four fifths of the limit")
+                    .text("an accepted entry has come to `warn_at` of the limit; nothing is refused for it")
                     .remedy("spoolgate portfolio")
             }
         })
@@ -350,14 +341,16 @@ fn of_checks(line: &Decision) -> Vec<Notice> {
     let lost = |row: &CheckRow| {
         let is_lost = !row.passed && row.value.is_some() && row.limit.is_some();
         let name = row.name.as_ref();
-        let strategy = line.strategy.as_deref().filter(|_| name == "loss_streak");
-        if let Some(strategy) = strategy.filter(|_| !row.passed) {
+        let streak = STREAKS
+            .iter()
+            .find(|(check, _)| *check == name && !row.passed);
+        if let (Some((_, what)), Some(strategy)) = (streak, line.strategy.as_deref()) {
             let title = format!("strategy {strategy} takes no entries");
             return Some(Notice {
                 once: Some(format!("{name} {strategy} {day}")),
                 ..Notice::new(Kind::EntriesClosed, Level::Alarm, title)
                     .about(strategy)
-                    .text("its trades have lost too often in a row")
+                    .text(*what)
                     .remedy(format!(
                         "spoolgate halt clear --strategy {strategy} --reason WHY"
                     ))
@@ -517,7 +510,10 @@ fn of_book(change: &trading::Change, day: Time) -> Option<Notice> {
             Kind::SymbolClosed,
             symbol.to_string(),
             format!("{symbol}: book and venue may differ"),
-            quoted(&format!("{}: {}", doubt.order_id, doubt.what)),
+            match doubt.order_id {
+                Some(order_id) => quoted(&format!("{order_id}: {}", doubt.what)),
+                None => quoted(&doubt.what),
+            },
             clear(symbol),
         ),
         Book::SymbolHalted { symbol, gap } => (
@@ -527,6 +523,24 @@ fn of_book(change: &trading::Change, day: Time) -> Option<Notice> {
             "the symbol takes no entries until a person clears it".to_owned(),
             clear(symbol),
         ),
+        Book::BridgeSilent { bridge, why, .. } => (
+            Kind::Bridge,
+            bridge.to_string(),
+            format!("bridge {bridge} is silent: entries at its venue are refused"),
+            quoted(why),
+            "spoolgate status".to_owned(),
+        ),
+        Book::Unanswered { order_id, .. } => (
+            Kind::Bridge,
+            order_id.to_string(),
+            format!("{order_id}: its bridge does not answer"),
+            "look at the venue, then say what became of the order".to_owned(),
+            format!("spoolgate order assume {order_id} --gone --reason WHY"),
+        ),
+        Book::BridgeHeard { bridge, .. } => {
+            let title = format!("bridge {bridge} gives signs of life");
+            return Some(Notice::new(Kind::Bridge, Level::Info, title).about(bridge.to_string()));
+        }
         Book::StrategyDisabled { strategy, .. } => (
             Kind::EntriesClosed,
             strategy.to_string(),
@@ -556,6 +570,10 @@ fn of_book(change: &trading::Change, day: Time) -> Option<Notice> {
         | Book::OrderEnding { .. }
         | Book::Instructed(_)
         | Book::VenueReported { .. }
+        | Book::TakenBack { .. }
+        | Book::TradedUntold { .. }
+        | Book::Reconciled { .. }
+        | Book::PingAnswered { .. }
         | Book::MarketMoved { .. }
         | Book::RowHeld { .. }
         | Book::RowDropped { .. }
@@ -628,6 +646,19 @@ fn of_own(change: &Change) -> Option<Notice> {
                 .remedy("spoolgate rules lint")
         }
         Change::StorageLevel { level } => of_storage(*level),
+        Change::LimitOverridden { limit, set } => {
+            let (name, until) = (limit.as_str(), set.until);
+            let title = format!("`{name}` is {} until {until}", set.value);
+            Notice::new(Kind::LimitOverridden, Level::Info, title)
+                .about(name)
+                .text(quoted(&format!("by {}: {}", set.by, set.reason)))
+                .remedy(format!("spoolgate limits end {name}"))
+        }
+        Change::OverrideEnded { limit } => {
+            let name = limit.as_str();
+            let title = format!("`{name}` has the value of rules/safety.yaml again");
+            Notice::new(Kind::LimitOverridden, Level::Info, title).about(name)
+        }
         Change::Book(_)
         | Change::Council(_)
         | Change::Admission(_)

@@ -2,6 +2,7 @@
 //! gives.
 
 use super::state::Change;
+use spoolgate_rules::Rulebook;
 use spoolgate_trading::order::Instruction;
 use spoolgate_trading::venue::outbox;
 use spoolgate_trading::{self as trading, Book};
@@ -9,7 +10,7 @@ use spoolgate_wire::time::Time;
 
 /// The changes of a line over `book`, with orders at venues handed over (see
 /// [`outbox::hand_over`]).
-pub fn of_line(book: &Book, changes: Vec<Change>, at: Time) -> Vec<Change> {
+pub fn of_line(book: &Book, rules: &Rulebook, changes: Vec<Change>, at: Time) -> Vec<Change> {
     let places = |change: &Change| {
         matches!(change, Change::Book(trading::Change::OrderPlaced(order))
             if order.at_venue.is_some())
@@ -24,15 +25,15 @@ pub fn of_line(book: &Book, changes: Vec<Change>, at: Time) -> Vec<Change> {
             other => others.push(other),
         }
     }
-    let own = outbox::hand_over(book, own, at)
+    let own = outbox::hand_over(book, &rules.safety.bridges, own, at)
         .into_iter()
         .map(Change::Book);
     own.chain(others).collect()
 }
 
 /// The instructions that earlier lines postponed, if there are any.
-pub fn owed(book: &Book, at: Time) -> Vec<Change> {
-    outbox::owed(book, at)
+pub fn owed(book: &Book, rules: &Rulebook, at: Time) -> Vec<Change> {
+    outbox::owed(book, &rules.safety.bridges, at)
         .into_iter()
         .map(Change::Book)
         .collect()

@@ -11,6 +11,10 @@ use spoolgate_wire::time::Time;
 
 /// The account, its positions, and how much of every limit is used.
 pub fn portfolio(state: &State, rules: &Rulebook, now: Time) -> PortfolioState {
+    // Where no gate runs, nobody has written yet that an override is over.
+    let mut overrides = state.overrides.clone();
+    overrides.retain(|_, set| !set.is_over(now));
+    let rules = &*rules.under(&overrides);
     let mut reduced = Reduced::new();
     let mut closed = Vec::new();
     for name in rules.strategies.keys() {
@@ -78,6 +82,7 @@ fn shut(check: &'static str, of: String, source: &'static str, why: String) -> L
         left: None,
         unit: "bool".into(),
         source: source.into(),
+        warning: false,
         closed: Some(why.into()),
     }
 }

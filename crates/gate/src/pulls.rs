@@ -59,7 +59,8 @@ impl Impose for Doors<'_> {
     }
 }
 
-/// Returns the entries that are no longer allowed, in the order in which they are pulled.
+/// Returns the entries that are no longer allowed, in the order in which they are pulled. `rules` has
+/// the limits in force ([`State::in_force`]).
 pub fn due<'a>(state: &'a State, rules: &'a Rulebook, margin: Amount, now: Time) -> Vec<Pull<'a>> {
     guard::pulls(&state.book, rules, &Doors { state, rules }, now, margin)
 }
@@ -74,6 +75,8 @@ pub fn margin(changes: &[Change], rules: &Rulebook) -> Amount {
                 | Change::RulebookFaulted { .. }
                 | Change::Proposal(_)
                 | Change::Control(_)
+                | Change::LimitOverridden { .. }
+                | Change::OverrideEnded { .. }
         )
     };
     if changes.iter().any(moves_a_limit) {
@@ -85,7 +88,8 @@ pub fn margin(changes: &[Change], rules: &Rulebook) -> Amount {
 
 /// Returns the next `pull` line, or `None` if every working entry is allowed. After it, ask again.
 pub fn next(state: &State, rules: &Rulebook, margin: Amount, now: Time) -> Option<Event> {
-    let due = due(state, rules, margin, now);
+    let rules = state.in_force(rules);
+    let due = due(state, &rules, margin, now);
     let line = due.get(..PULLS_PER_LINE).unwrap_or(&due);
     let mut changes = Vec::new();
     let mut by_check: BTreeMap<&str, usize> = BTreeMap::new();
@@ -94,7 +98,7 @@ pub fn next(state: &State, rules: &Rulebook, margin: Amount, now: Time) -> Optio
         let count = by_check.entry(pull.why.check.as_str()).or_default();
         *count = count.saturating_add(1);
     }
-    let changes = outbox::of_line(&state.book, changes, now);
+    let changes = outbox::of_line(&state.book, &rules, changes, now);
     if changes.is_empty() {
         return None;
     }

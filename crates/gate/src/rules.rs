@@ -489,6 +489,7 @@ fn row<'a>(
         source: Cow::Owned(["rules/", guard.id.as_str(), ".yaml"].concat()),
         unit: Cow::Borrowed(unit),
         reason: reason.map(Cow::Owned),
+        warning: false,
     }
 }
 
@@ -641,6 +642,7 @@ fn shortened(rows: Vec<CheckRow>) -> Vec<CheckRow> {
         reason: Some(Cow::Owned(format!(
             "{count} more rules, of which {failed} refuse or hold the request"
         ))),
+        warning: false,
     };
     let kept = rows
         .into_iter()

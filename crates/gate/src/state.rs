@@ -1,6 +1,7 @@
 //! The gate's state: a fold of the changes in ledger lines, bounded by what is open, not by
 //! history.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
@@ -16,11 +17,14 @@ use spoolgate_admission::lineage as admission;
 use spoolgate_control::{self as control, ControlState};
 use spoolgate_council::case as council;
 use spoolgate_outgoing::{self as actions, ActionsState, OpenError};
+use spoolgate_rules::Rulebook;
+use spoolgate_rules::overrides::{Override, Overrides};
 use spoolgate_rules::rule::Entries;
 use spoolgate_trading::{self as trading, Book};
 use spoolgate_wire::admin::Algorithm;
 use spoolgate_wire::heads::{GivenUp, Head};
 use spoolgate_wire::ids::{Principal, ServiceName};
+use spoolgate_wire::limits::LimitName;
 use spoolgate_wire::time::Time;
 
 pub use super::halts::{Halt, Halts, On};
@@ -61,6 +65,9 @@ pub struct State {
     pub proposals: ProposalsState,
     /// Set entries added while the gate ran, by approvals and grants.
     pub entries: Entries,
+    /// Limits that people have overridden, until their lines of an end.
+    #[serde(default, skip_serializing_if = "Overrides::is_empty")]
+    pub overrides: Overrides,
     /// How much the gate serves, as the newest `storage` line tells.
     #[serde(default, skip_serializing_if = "Level::is_normal")]
     pub storage: Level,
@@ -151,7 +158,7 @@ pub struct RulebookState {
 /// line or answer come out otherwise than before raises it by one; the `genesis` line of a new log
 /// names it, and in an older log the first `start` line. A replay recomputes only lines of its own
 /// semantics: it folds and verifies all others and reports them as not recomputed.
-pub const SEMANTICS: u32 = 4;
+pub const SEMANTICS: u32 = 5;
 
 /// The semantics of each earlier version, oldest first.
 const EARLIER: &[(&str, u32)] = &[("0.1.0", 1), ("0.2.0", 2)];
@@ -263,6 +270,18 @@ pub enum Change {
         /// File, line and what is wrong.
         fault: String,
     },
+    /// A person set another value of a limit.
+    LimitOverridden {
+        /// The limit.
+        limit: LimitName,
+        /// The value, and until when it applies.
+        set: Override,
+    },
+    /// An override ended: the limit has the value of the file again.
+    OverrideEnded {
+        /// The limit.
+        limit: LimitName,
+    },
     /// The disk has so little room that the gate serves less, or room again.
     StorageLevel {
         /// How much it serves.
@@ -360,6 +379,12 @@ impl State {
                     self.book.forget_dropped();
                 }
             }
+            Change::LimitOverridden { limit, set } => {
+                self.overrides.insert(*limit, set.clone());
+            }
+            Change::OverrideEnded { limit } => {
+                self.overrides.remove(limit);
+            }
             Change::StorageLevel { level } => self.storage = *level,
             Change::HaltSet {
                 principal,
@@ -405,6 +430,12 @@ impl State {
             Some(last) => self.clock.last = Some(last.max(time)),
             None => self.clock.last = Some(time),
         }
+    }
+
+    /// Returns the rulebook with its limits as they are in force: under the overrides of this state and
+    /// no others. Whatever decides by limits begins here; a host that keeps the result asks cheaply.
+    pub fn in_force<'a>(&self, rules: &'a Rulebook) -> Cow<'a, Rulebook> {
+        rules.under(&self.overrides)
     }
 
     /// Ids of the keys of `principal` that are valid at `now`.

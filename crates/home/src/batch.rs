@@ -114,6 +114,8 @@ impl Home {
             seq,
             &record,
         )?;
+        // Decisions compare the two and derive the limits themselves where they differ.
+        self.core.rulebook.put_under(&self.core.state.overrides);
         self.news.note_signs_of_life(&record);
         self.intake.cases_decided += usize::from(matches!(record, Record::Council(_)));
         if record.changes().iter().any(is_forgetting) {
@@ -185,6 +187,13 @@ impl Home {
         for event in step.into_iter().chain(halt).chain(rules) {
             self.push_event(pending, event)?;
         }
+        if !self.core.storage.is_full() {
+            self.push_bridges(pending, now)?;
+        }
+        let over = events::overrides_end(&self.core.state, &self.core.rulebook, now);
+        if let Some(event) = over {
+            self.push_event(pending, Record::Event(EventKind::Tick, event))?;
+        }
         let margin = *self.core.rulebook.safety.pull_margin;
         self.push_pulls(pending, margin, now)?;
         // What time alone brings about can wait until the disk has room again.
@@ -195,7 +204,7 @@ impl Home {
         self.push_expiries(pending, now)?;
         self.push_approved(pending, now)?;
         for part in events::new_day(&self.core.state, &self.core.rulebook, now) {
-            let changes = outbox::of_line(&self.core.state.book, part, now);
+            let changes = outbox::of_line(&self.core.state.book, &self.core.rulebook, part, now);
             // If all orders of a part are already ending at their venue, no change is left to
             // record.
             if !changes.is_empty() {
@@ -242,6 +251,7 @@ impl Home {
             publish::fill_reserve(self.core.seams.disk.as_ref());
         }
         self.derived.retry_files(&self.core, &mut self.news)?;
+        self.show_gate(now)?;
         self.core.begin_batch()?;
         let mut pending = Pending::default();
         self.push_news(&mut pending, now)?;
@@ -309,7 +319,18 @@ impl Home {
         if !can_wait {
             self.push_owed(&mut pending, now)?;
         }
+        let instructs = pending
+            .records
+            .iter()
+            .any(|record| outbox::instructs(record.changes()));
         outcomes.extend(self.commit(pending, claims)?);
+        if instructs && !can_wait {
+            // What they replace and no bridge has taken is free at once.
+            self.core.begin_batch()?;
+            let mut pending = Pending::default();
+            self.push_taken_back(&mut pending, now)?;
+            self.commit(pending, Vec::new())?;
+        }
         if !can_wait && self.has_case_work() {
             self.core.begin_batch()?;
             let mut pending = Pending::default();

@@ -1,18 +1,24 @@
 //! Explains to the operator why entries are closed.
 
+use std::collections::BTreeSet;
+
 use spoolgate_gate::State;
 use spoolgate_gate::portfolio::portfolio;
 use spoolgate_rules::Rulebook;
 use spoolgate_wire::time::Time;
 
 /// Checks whose rows say what closes entries. The other reasons are in the state.
-const TOLD_BY_ROWS: [&str; 5] = [
+const TOLD_BY_ROWS: [&str; 6] = [
     "daily_loss_halt",
     "weekly_loss_halt",
     "loss_streak",
+    "reject_streak",
     "cooldown",
     "time_window",
 ];
+
+/// The check of venues; several symbols may have one.
+const VENUE_ALIVE: &str = "venue_alive";
 
 /// Returns why the rule files cannot be used; `None` if they can.
 pub fn rules_fault(state: &State) -> Option<String> {
@@ -22,8 +28,17 @@ pub fn rules_fault(state: &State) -> Option<String> {
     ))
 }
 
-/// Lists what closes entries now and depends on the rules and the time: losses, pauses, cooldowns and
-/// restricted times.
+/// Says which bridges, and silences of the imitated exchange, close entries, once each.
+pub fn silent_venues(state: &State, rules: &Rulebook, now: Time) -> BTreeSet<String> {
+    let limits = portfolio(state, rules, now).limits.into_iter();
+    let silent = limits.filter(|row| row.check == VENUE_ALIVE);
+    silent
+        .filter_map(|row| Some(row.closed?.into_owned()))
+        .collect()
+}
+
+/// Lists what closes entries now and depends on the rules and the time: losses, pauses, cooldowns,
+/// restricted times and silent venues.
 pub fn closed_for_now(state: &State, rules: &Rulebook, now: Time) -> Vec<String> {
     let concerns = state.control.concerns.iter();
     let paused = concerns.filter(|(_, decided)| decided.paused);
@@ -34,7 +49,9 @@ pub fn closed_for_now(state: &State, rules: &Rulebook, now: Time) -> Vec<String>
     let shut = limits
         .filter(|row| TOLD_BY_ROWS.contains(&row.check))
         .filter_map(|row| Some(format!("{}: `{}`: {}", row.of, row.check, row.closed?)));
-    paused.chain(shut).collect()
+    let silent = silent_venues(state, rules, now).into_iter();
+    let silent = silent.map(|why| format!("`{VENUE_ALIVE}`: {why}"));
+    paused.chain(shut).chain(silent).collect()
 }
 
 /// Lists every reason why entries of some principal, strategy or symbol are closed until something

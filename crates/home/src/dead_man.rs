@@ -99,6 +99,11 @@ impl News {
         self.dead_man.look(core.seams.clock.monotonic_ms());
     }
 
+    /// Whether this process watches, until [`Home::finish`].
+    pub(super) fn is_watching(&self) -> bool {
+        self.dead_man.looked_ms.is_some()
+    }
+
     /// Notes the principals for which a line is a sign of life.
     pub(super) fn note_signs_of_life(&mut self, record: &Record) {
         if let Record::Decision(decision) = record

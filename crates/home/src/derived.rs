@@ -14,6 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::approvals::Holds;
+use super::bridges::Pings;
 use super::cases::Cases;
 use super::core::Core;
 use super::error::HomeError;
@@ -39,6 +40,7 @@ pub(super) static PROJECTIONS: &[&dyn Projection] = &[
     &Proposals,
     &Cases,
     &Instructions,
+    &Pings,
     &Forwarded,
 ];
 

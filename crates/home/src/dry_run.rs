@@ -28,7 +28,7 @@ use spoolgate_gate::history::{self, History};
 use spoolgate_gate::prepare::{Authentic, Origin, Unverified};
 use spoolgate_gate::record::{Decision, Event, EventKind, Record, Status};
 use spoolgate_gate::sealing::is_sealed;
-use spoolgate_gate::{Change, Delivery, Lookups, Prepared, Seen, decide, prepare};
+use spoolgate_gate::{Change, Delivery, Lookups, Prepared, Seen, decide, events, prepare};
 use spoolgate_host::keyring::{CachedKeyring, SqliteKeyring};
 use spoolgate_ledger::disk::Disk;
 use spoolgate_ledger::log::Position;
@@ -155,6 +155,11 @@ impl Trial {
         if (present, flatten) != (halts.file, halts.file_flattens) {
             changes.push(Change::HaltFile { present, flatten });
         }
+        changes.extend(
+            events::overrides_end(state, rulebook, self.now)
+                .into_iter()
+                .flat_map(|event| event.changes),
+        );
         changes.extend(
             paper::end_day(&state.book, self.now)
                 .into_iter()

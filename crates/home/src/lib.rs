@@ -12,6 +12,7 @@ pub mod approvals;
 mod approved;
 pub mod batch;
 mod blobs;
+mod bridges;
 pub mod cases;
 pub mod closed;
 mod commit;

@@ -78,6 +78,8 @@ pub(super) struct News {
     pub(super) watched: Watched,
     /// How long agents have shown no sign of life.
     pub(super) dead_man: DeadManWatch,
+    /// When bridges were last shown that the gate is there.
+    pub(super) gate_shown_ms: Option<u64>,
     /// When approved files were last looked for.
     pub(super) approved_looked_ms: Option<u64>,
     /// Why approved files did not count, as it was reported: each reason is reported once.

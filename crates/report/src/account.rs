@@ -307,7 +307,7 @@ fn positions_table(positions: &[PositionView]) -> Markup {
             vec![
                 outside(position.strategy.as_str()),
                 outside(position.symbol.as_str()),
-                html! { (position.direction) },
+                html! { (position.direction) @if position.dust { " (dust)" } },
                 html! { (amount(position.size)) },
                 html! { (position.average_price.as_deref().unwrap_or("unknown")) },
                 html! { (amount_or(position.mark)) },
@@ -347,6 +347,7 @@ fn orders_table(orders: &[OrderView]) -> Markup {
                 OrderRole::Exit => "exit",
                 OrderRole::Protective => "protective stop",
                 OrderRole::Target => "target",
+                OrderRole::Adjust => "adjustment",
             };
             vec![
                 html! { (order.order_id) },

@@ -2,9 +2,10 @@
 
 use serde::Deserialize;
 
-use super::bounds::{AtLeast, Fraction, NotNegative, ONE, Positive, Slippage};
+use super::bounds::{AtLeast, Bounded, Fraction, NotNegative, ONE, Positive, Slippage};
 use super::yaml;
-use spoolgate_wire::ids::{Principal, Symbol};
+use spoolgate_wire::ids::{Currency, Principal, Symbol};
+use spoolgate_wire::time::Time;
 
 /// An hour in seconds; bars of this length and more may gap further by default.
 const HOUR_S: u32 = 3600;
@@ -28,6 +29,78 @@ pub enum Venue {
     Paper,
     /// A real venue behind a bridge: instructions go out as files, reports come back signed.
     Outbox,
+    /// An exchange inside the gate that market rows feed. Orders take the path of orders at a real
+    /// venue, with latency, locked balances, refusals and silence, and without files or a bridge.
+    Imitated,
+}
+
+/// The name under which orders at the imitated exchange are kept, in place of a bridge. No bridge may
+/// have it.
+pub const IMITATED: &str = "imitated";
+
+/// Whether this is the name of the imitated exchange.
+pub fn is_imitated(bridge: &Principal) -> bool {
+    bridge.as_str() == IMITATED
+}
+
+/// How the imitated exchange treats the orders of an instrument.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Imitate {
+    /// How long after it was given an instruction reaches the exchange, seconds.
+    pub latency_s: Bounded<0, 3600>,
+    /// Whether a working sell order locks what it sells, so that the exchange refuses a further one for
+    /// the same coins, as spot exchanges do. Without effect where `reduce_only` is true.
+    pub reserves: bool,
+    /// Whether the fee of a purchase is taken from the coins that were bought. Needs `base`; without it
+    /// fees are paid in account currency.
+    pub base_fee: bool,
+    /// Every so many new entries, the exchange refuses one; 0 refuses none.
+    pub reject_every: u32,
+    /// When the exchange says nothing and takes no instruction.
+    pub silent: Vec<Silent>,
+}
+
+impl Default for Imitate {
+    fn default() -> Imitate {
+        Imitate {
+            latency_s: Bounded::usual::<1>(),
+            reserves: true,
+            base_fee: true,
+            reject_every: 0,
+            silent: Vec::new(),
+        }
+    }
+}
+
+impl Imitate {
+    /// Returns the silence at this time, if there is one.
+    pub fn silence_at(&self, at: Time) -> Option<&Silent> {
+        let mut silent = self.silent.iter();
+        silent.find(|silent| silent.from <= at && at < silent.until)
+    }
+
+    /// Returns when an instruction that was given at this time reaches the exchange: after the latency,
+    /// and not during a silence.
+    pub fn arrives(&self, given: Time) -> Time {
+        let latency_ms = i64::from(*self.latency_s).saturating_mul(1000);
+        let mut at = given.plus_ms(latency_ms);
+        // Silences may follow one another; each pass leaves one behind.
+        while let Some(silent) = self.silence_at(at) {
+            at = silent.until;
+        }
+        at
+    }
+}
+
+/// A time in which the imitated exchange is silent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Silent {
+    /// When it begins.
+    pub from: Time,
+    /// When it ends; later than `from`.
+    pub until: Time,
 }
 
 /// One instrument. Filters follow the exchange filters PRICE_FILTER, LOT_SIZE, NOTIONAL and
@@ -37,6 +110,15 @@ pub enum Venue {
 pub struct Instrument {
     /// Its name in requests.
     pub symbol: Symbol,
+    /// The coin that its sizes count, such as BTC. A venue may take the fee of a purchase in it; if
+    /// absent, fees in it need a value in account currency.
+    #[serde(default, deserialize_with = "yaml::present")]
+    #[schemars(with = "Currency")]
+    pub base: Option<Currency>,
+    /// The currency that it is priced in: the `currency` of safety.yaml.
+    #[serde(default, deserialize_with = "yaml::present")]
+    #[schemars(with = "Currency")]
+    pub quote: Option<Currency>,
     /// Account currency per unit and price point; 1 for spot.
     pub multiplier: Positive,
     /// Prices are multiples of this; 0 disables the check.
@@ -88,10 +170,14 @@ pub struct Instrument {
     #[serde(default)]
     pub venue: Venue,
     /// The bridge that carries out its orders and reports on them; required with `venue: outbox`,
-    /// and only then allowed.
+    /// and only then allowed. With `venue: imitated` the gate sets it to [`IMITATED`] itself.
     #[serde(default, deserialize_with = "yaml::present")]
     #[schemars(with = "Principal")]
     pub bridge: Option<Principal>,
+    /// How the imitated exchange treats its orders; only with `venue: imitated`.
+    #[serde(default, deserialize_with = "yaml::present")]
+    #[schemars(with = "Imitate")]
+    pub imitate: Option<Imitate>,
     /// Whether the venue itself keeps orders that reduce from selling more than is held, as most
     /// derivative venues do and spot venues do not. Without it the gate never has more at the venue,
     /// stops included, than the position.

@@ -16,6 +16,7 @@ pub mod hours;
 pub mod instruments;
 pub mod lint;
 pub mod notify;
+pub mod overrides;
 pub mod principals;
 pub mod proof;
 pub mod rates;

@@ -49,6 +49,8 @@ spoolgate_wire::named! {
         LossStop = "loss_stop",
         /// A symbol takes no entries: a gap, or a doubt about the venue.
         SymbolClosed = "symbol_closed",
+        /// A bridge to a venue is silent, or gives signs of life again.
+        Bridge = "bridge",
         /// A strategy takes no entries until a person clears it.
         EntriesClosed = "entries_closed",
         /// The rule files cannot be used.
@@ -65,8 +67,10 @@ spoolgate_wire::named! {
         Key = "key",
         /// Working entries were withdrawn.
         Pull = "pull",
-        /// An accepted entry uses more than four fifths of a limit.
+        /// An accepted entry comes to `warn_at` of a limit.
         LimitNear = "limit_near",
+        /// A person overrode a limit, or an override ended.
+        LimitOverridden = "limit_overridden",
         /// The watcher started.
         Start = "start",
         /// The watcher or a run ended in order.

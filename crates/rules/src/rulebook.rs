@@ -8,8 +8,9 @@ use super::admission::{self, Policy};
 use super::bundle::Bundle;
 use super::gateway::{self, Gateway};
 use super::hours;
-use super::instruments::{Instrument, InstrumentsFile, Venue};
+use super::instruments::{IMITATED, Instrument, InstrumentsFile, Venue};
 use super::notify::{self, Notify};
+use super::overrides::Overrides;
 use super::principals::{PrincipalRule, PrincipalsFile, Role};
 use super::rates::Rates;
 use super::retention::{self, Retention};
@@ -107,8 +108,13 @@ pub struct Rulebook {
     pub hash: String,
     /// The files that it was compiled from.
     pub files: Arc<Bundle>,
-    /// Limits of `rules/safety.yaml`.
+    /// Limits in force: those of `rules/safety.yaml`, under the overrides of people.
     pub safety: Safety,
+    /// The limits as the file has them, where they are under overrides: see
+    /// [`Rulebook::put_under`].
+    pub written: Option<Box<Safety>>,
+    /// The overrides that the limits are under.
+    pub overrides: Overrides,
     /// Principals by name.
     pub principals: BTreeMap<Principal, PrincipalRule>,
     /// Instruments by symbol.
@@ -204,6 +210,8 @@ impl Rulebook {
             hash: bundle.hash(),
             files: Arc::new(bundle.clone()),
             safety,
+            written: None,
+            overrides: Overrides::new(),
             principals,
             instruments,
             strategies,
@@ -277,6 +285,23 @@ impl Rulebook {
         self.principals.get(name).map(|rule| rule.role)
     }
 
+    /// Money is summed over all instruments, so every price is in the currency of the account.
+    fn check_currencies(&self, instrument: &Instrument) -> Result<(), RulebookError> {
+        let (symbol, account) = (&instrument.symbol, &self.safety.currency);
+        let message = match (&instrument.base, &instrument.quote) {
+            (_, Some(quote)) if quote != account => format!(
+                "instrument `{symbol}`: `quote` is {quote}, and the account is in {account} \
+                    (`currency` in rules/safety.yaml); an account has one currency"
+            ),
+            (Some(base), _) if base == account => format!(
+                "instrument `{symbol}`: `base` is {base}, the currency of the account; name the coin \
+                    that its sizes count"
+            ),
+            _ => return Ok(()),
+        };
+        Err(RulebookError::new("rules/instruments.yaml", None, message))
+    }
+
     fn check_references(&self) -> Result<(), RulebookError> {
         let mut seen = BTreeSet::new();
         for symbol in &self.safety.restricted_instruments {
@@ -302,6 +327,12 @@ impl Rulebook {
                 );
                 return Err(RulebookError::new("rules/principals.yaml", None, message));
             }
+            if rule.role == Role::Bridge && rule.name.as_str() == IMITATED {
+                let message = format!(
+                    "no bridge may be named `{IMITATED}`: that is the exchange of `venue: imitated`"
+                );
+                return Err(RulebookError::new("rules/principals.yaml", None, message));
+            }
             if rule.role != Role::Agent && !rule.strategies.is_empty() {
                 let message = format!(
                     "principal `{}` is a {} and may own no strategies",
@@ -312,10 +343,11 @@ impl Rulebook {
             }
         }
         for instrument in self.instruments.values() {
+            self.check_currencies(instrument)?;
             let Some(bridge) = instrument.bridge.as_ref() else {
                 continue;
             };
-            if self.role(bridge) != Some(Role::Bridge) {
+            if instrument.venue == Venue::Outbox && self.role(bridge) != Some(Role::Bridge) {
                 let message = format!(
                     "instrument `{}`: `{bridge}` is not a principal with `role: bridge` in \
                         rules/principals.yaml",
@@ -530,19 +562,34 @@ fn resolve_council_roles(
 fn read_instruments(path: &str, text: &str) -> Result<BTreeMap<Symbol, Instrument>, RulebookError> {
     let file: InstrumentsFile = yaml::read(path, text)?;
     let mut by_symbol = BTreeMap::new();
-    for instrument in file.instruments {
+    for mut instrument in file.instruments {
+        let symbol = instrument.symbol.clone();
         let fail = |what: &str| {
-            let message = format!("instrument `{}`: {what}", instrument.symbol);
+            let message = format!("instrument `{symbol}`: {what}");
             Err(RulebookError::new(path, None, message))
         };
         match (instrument.venue, &instrument.bridge) {
             (Venue::Outbox, None) => {
                 return fail("`venue: outbox` needs `bridge`, a principal of role bridge");
             }
-            (Venue::Paper, Some(_)) => {
+            (Venue::Paper | Venue::Imitated, Some(_)) => {
                 return fail("`bridge` belongs to `venue: outbox`; leave one out or give both");
             }
-            (Venue::Outbox, Some(_)) | (Venue::Paper, None) => {}
+            (Venue::Outbox, Some(_)) | (Venue::Paper | Venue::Imitated, None) => {}
+        }
+        match (instrument.venue, &instrument.imitate) {
+            (Venue::Paper | Venue::Outbox, Some(_)) => {
+                return fail("`imitate` belongs to `venue: imitated`; leave one out or give both");
+            }
+            (Venue::Imitated, Some(imitate)) => {
+                if imitate.silent.iter().any(|it| it.until <= it.from) {
+                    return fail("a time of `silent` needs `from` before `until`");
+                }
+            }
+            (_, None) => {}
+        }
+        if instrument.venue == Venue::Imitated {
+            instrument.bridge = Principal::parse(IMITATED).ok();
         }
         if instrument
             .group
@@ -551,7 +598,6 @@ fn read_instruments(path: &str, text: &str) -> Result<BTreeMap<Symbol, Instrumen
         {
             return fail("`group` is empty; leave it out if it moves with nothing else");
         }
-        let symbol = instrument.symbol.clone();
         if by_symbol.insert(symbol.clone(), instrument).is_some() {
             return Err(RulebookError::new(
                 path,

@@ -9,7 +9,7 @@ use super::hours::{self, Window};
 use super::rulebook::RulebookError;
 use super::yaml;
 use spoolgate_wire::amount::Amount;
-use spoolgate_wire::ids::Symbol;
+use spoolgate_wire::ids::{Currency, Symbol};
 
 /// Longest duplicate window, seconds. The book remembers accepted entries for this long.
 pub const DUPLICATE_WINDOW_S_MAX: u32 = 600;
@@ -33,6 +33,9 @@ const EXIT_AGE_S_MAX: u32 = 86_400;
 /// Longest time that a hold may wait for an approver, seconds.
 const HOLD_S_MAX: u32 = 31 * 86_400;
 
+/// Longest time that a working entry may stay, seconds: a year.
+const ORDER_AGE_S_MAX: u32 = 31_536_000;
+
 /// Longest time without prices before entries at a venue are pulled, seconds.
 const BLIND_S_MAX: u32 = 86_400;
 
@@ -46,6 +49,9 @@ const STORAGE_BYTES_MAX: u64 = 1 << 40;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Safety {
+    /// The currency of the account: cash, limits, prices and fees are in it.
+    #[serde(default = "Currency::usd")]
+    pub currency: Currency,
     /// Upper bound of the capital base, however much the account holds.
     pub max_total_capital: Positive,
     /// Worst-case notional of one symbol, fraction of the capital base.
@@ -72,6 +78,10 @@ pub struct Safety {
     /// Loss within a week, from Monday UTC, at which entries stop.
     #[serde(default = "weekly")]
     pub max_weekly_loss: Positive,
+    /// Notional of the day's entry fills, the working entries and an order, as a multiple of the
+    /// capital base. The day is the UTC day.
+    #[serde(default = "ten")]
+    pub max_daily_turnover: Positive,
     /// A jump of the prices past every stop that the account must survive: that fraction of the
     /// worst case of all symbols is at most what may still be lost this week.
     #[serde(default = "tenth")]
@@ -84,6 +94,13 @@ pub struct Safety {
     /// price, because they can fill there unseen. Seconds.
     #[serde(default = "Bounded::<1, BLIND_S_MAX>::usual::<600>")]
     pub blind_s: Bounded<1, BLIND_S_MAX>,
+    /// Age above which a working entry is pulled. Seconds.
+    #[serde(default = "Bounded::<1, ORDER_AGE_S_MAX>::usual::<86_400>")]
+    pub max_order_age_s: Bounded<1, ORDER_AGE_S_MAX>,
+    /// Part of a limit from which on its use is a warning, which refuses nothing. Above 0 and at
+    /// most 1.
+    #[serde(default = "four_fifths")]
+    pub warn_at: Fraction,
     /// Drawdown from the peak at which entries stop until a person clears it, fraction of the peak.
     pub max_drawdown: Fraction,
     /// Largest notional of one order.
@@ -136,6 +153,10 @@ pub struct Safety {
     /// person clears it.
     #[serde(default = "AtLeast::<1>::usual::<3>")]
     pub max_losing_trades: AtLeast<1>,
+    /// Number of consecutive refusals of a strategy's orders by their venues that closes the strategy
+    /// to entries until a person clears it.
+    #[serde(default = "AtLeast::<1>::usual::<5>")]
+    pub max_rejects: AtLeast<1>,
     /// Time after a strategy's last stop-out during which it may not enter. Seconds.
     #[serde(default = "Bounded::<0, COOLDOWN_S_MAX>::usual::<300>")]
     pub cooldown_s: Bounded<0, COOLDOWN_S_MAX>,
@@ -187,6 +208,46 @@ pub struct Safety {
     /// What the gate does before its disk is full.
     #[serde(default)]
     pub storage: StorageLimits,
+    /// How the gate works with the bridges to venues.
+    #[serde(default)]
+    pub bridges: BridgeLimits,
+}
+
+/// The longest times that the gate may wait for a bridge, seconds.
+const BRIDGE_S_MAX: u32 = 3600;
+/// The highest rate of instructions to a bridge, per second.
+const INSTRUCTIONS_PER_S_MAX: u32 = 100;
+
+/// How the gate works with the bridges to venues.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BridgeLimits {
+    /// Age of a bridge's last sign of life from which entries of its instruments are refused and
+    /// pulled. Seconds.
+    #[serde(default = "Bounded::<1, BRIDGE_S_MAX>::usual::<15>")]
+    pub timeout_s: Bounded<1, BRIDGE_S_MAX>,
+    /// How long a bridge may send an entry after the gate has instructed it. Seconds.
+    #[serde(default = "Bounded::<1, BRIDGE_S_MAX>::usual::<10>")]
+    pub entry_valid_s: Bounded<1, BRIDGE_S_MAX>,
+    /// How long a protective stop counts as protection before its venue has confirmed it, or after
+    /// the market has passed its trigger. Seconds.
+    #[serde(default = "Bounded::<1, BRIDGE_S_MAX>::usual::<15>")]
+    pub stop_confirm_s: Bounded<1, BRIDGE_S_MAX>,
+    /// Instructions per second that one bridge gets at most, besides exits, pulls and flattens; four
+    /// times as many at once.
+    #[serde(default = "Bounded::<1, INSTRUCTIONS_PER_S_MAX>::usual::<5>")]
+    pub instructions_per_s: Bounded<1, INSTRUCTIONS_PER_S_MAX>,
+}
+
+impl Default for BridgeLimits {
+    fn default() -> BridgeLimits {
+        BridgeLimits {
+            timeout_s: Bounded::usual::<15>(),
+            entry_valid_s: Bounded::usual::<10>(),
+            stop_confirm_s: Bounded::usual::<15>(),
+            instructions_per_s: Bounded::usual::<5>(),
+        }
+    }
 }
 
 /// Room on the gate's disk.
@@ -291,6 +352,14 @@ fn tenth() -> Fraction {
     Fraction::usual::<{ ONE / 10 }>()
 }
 
+fn four_fifths() -> Fraction {
+    Fraction::usual::<{ 8 * ONE / 10 }>()
+}
+
+fn ten() -> Positive {
+    Positive::usual::<{ 10 * ONE }>()
+}
+
 fn weekly() -> Positive {
     Positive::usual::<{ 500 * ONE }>()
 }
@@ -320,8 +389,15 @@ mod tests {
 
     /// Limits that older homes do not have, with their defaults; empty if the default
     /// is not a number.
-    const LATER: [(&str, &str); 22] = [
+    const LATER: [(&str, &str); 30] = [
+        ("currency", "USD"),
         ("max_weekly_loss", "500"),
+        ("max_daily_turnover", "10"),
+        ("stress_gap", "0.1"),
+        ("pull_margin", "0.1"),
+        ("blind_s", "600"),
+        ("max_order_age_s", "86400"),
+        ("warn_at", "0.8"),
         ("max_same_direction_exposure", ""),
         ("max_correlated_group", ""),
         ("max_portfolio_risk", "0.06"),
@@ -337,6 +413,7 @@ mod tests {
         ("max_executions", "50"),
         ("executions_window_s", "3600"),
         ("max_losing_trades", "3"),
+        ("max_rejects", "5"),
         ("cooldown_s", "300"),
         ("restricted", ""),
         ("reduced_risk_factor", "0.5"),
@@ -411,6 +488,20 @@ mod tests {
         for (name, wrong) in [
             ("max_weekly_loss", "0"),
             ("max_weekly_loss", "-500"),
+            ("max_daily_turnover", "0"),
+            ("max_daily_turnover", "-10"),
+            ("stress_gap", "0"),
+            ("stress_gap", "1.1"),
+            ("pull_margin", "0"),
+            ("pull_margin", "1.0000000001"),
+            ("blind_s", "0"),
+            ("blind_s", "86401"),
+            ("max_rejects", "0"),
+            ("max_rejects", "-1"),
+            ("max_order_age_s", "0"),
+            ("max_order_age_s", "31536001"),
+            ("warn_at", "0"),
+            ("warn_at", "1.0000000001"),
             ("max_same_direction_exposure", "0"),
             ("max_correlated_group", "-0.1"),
             ("max_portfolio_risk", "6"),
@@ -450,6 +541,8 @@ mod tests {
             ("restricted", "[{from: \"12:00\"}]"),
             ("restricted", "[{from: \"12:00\", to: \"12:30\", days: []}]"),
             ("max_volume_share", "0"),
+            ("currency", "\"\""),
+            ("currency", "US DOLLAR"),
             ("max_volume_share", "1.1"),
         ] {
             let kept: Vec<&str> = SHIPPED

@@ -12,15 +12,18 @@ use spoolgate_gate::actions::order_tighten_stop::OrderTightenStop;
 use spoolgate_gate::decide::Lookups;
 use spoolgate_gate::handle::Turn;
 use spoolgate_gate::prepare::Authentic;
+use spoolgate_gate::pulls;
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::instruments::Instrument;
 use spoolgate_rules::strategies::{Direction, Strategy, StrategyStatus};
 use spoolgate_rules::theses::Thesis;
-use spoolgate_trading::book::{Baseline, Last, Market, Quote};
+use spoolgate_trading::book::{Baseline, Bridge, Last, Market, Quote};
+use spoolgate_trading::guard::Pull;
 use spoolgate_trading::pricing::{self, Terms};
 use spoolgate_trading::requests::Verdict;
 use spoolgate_trading::valuation::TwoSided;
 use spoolgate_wire::amount::Amount;
+use spoolgate_wire::checks::CheckRow;
 use spoolgate_wire::control::RiskMode;
 use spoolgate_wire::envelope::Envelope;
 use spoolgate_wire::ids::{Principal, RequestId, StrategyName, Symbol, ThesisSlug};
@@ -94,6 +97,8 @@ pub(super) enum Ask {
     Submit(SubmitOrder),
     Cancel(CancelOrder),
     Tighten(TightenStop),
+    /// Working entries are asked again.
+    Again,
 }
 
 /// All inputs of one decision.
@@ -123,6 +128,7 @@ impl Scratch {
             Ask::Submit(order) => Body::of::<OrderSubmit>(order.clone()),
             Ask::Cancel(cancel) => Body::of::<OrderCancel>(cancel.clone()),
             Ask::Tighten(tighten) => Body::of::<OrderTightenStop>(tighten.clone()),
+            Ask::Again => return Some(self.asked_again()),
         };
         let envelope = Envelope {
             id: RequestId::parse("selftest").ok()?,
@@ -142,6 +148,26 @@ impl Scratch {
             body: Ok(body.clone()),
         };
         body.execute(&turn, &authentic).ok()?.verdict
+    }
+
+    /// The rows of the checks that pull working entries, or that the oldest stays.
+    fn asked_again(&self) -> Verdict {
+        let pulls = pulls::due(&self.state, &self.rules, Amount::ZERO, self.now);
+        let row = |pull: &Pull<'_>| CheckRow {
+            name: pull.why.check.clone().into(),
+            ..CheckRow::measured(pull.why.value, pull.why.limit, "ms", "safety.yaml")
+                .unless_fault(Some("a working entry is pulled"))
+        };
+        let stays = pulls.is_empty().then(|| {
+            let row = CheckRow::measured(None, None, "ms", "safety.yaml");
+            row.named("order_age")
+        });
+        Verdict {
+            checks: pulls.iter().map(row).chain(stays).collect(),
+            accepted: pulls.is_empty(),
+            headroom: None,
+            changes: Vec::new(),
+        }
     }
 
     /// The order, if the request submits one.
@@ -332,6 +358,7 @@ fn build(live: &Rulebook, case: &Case, price: Amount, now: Time) -> Option<(Scra
             start,
             equity: capital,
             net_deposits: capital,
+            counts: true,
         })
     };
     let account = &mut state.book.account;
@@ -347,6 +374,13 @@ fn build(live: &Rulebook, case: &Case, price: Amount, now: Time) -> Option<(Scra
         ask: price.checked_add(tick)?,
         time: now,
     };
+    if let Some(bridge) = &instrument.bridge {
+        let alive = Bridge {
+            reconciled_at: Some(now),
+            ..Bridge::default()
+        };
+        state.book.bridges.insert(bridge.clone(), alive);
+    }
     state.book.markets.insert(
         case.symbol.clone(),
         Market {

@@ -6,6 +6,7 @@ use spoolgate_rules::bounds::AnyAmount;
 use spoolgate_trading::book::Held;
 use spoolgate_trading::market_row::Row;
 use spoolgate_trading::order::{Order, OrderRole, Position};
+use spoolgate_trading::submit::at_venue_of;
 use spoolgate_trading::valuation::age_max_ms;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::OrderId;
@@ -33,7 +34,7 @@ pub(super) fn resting(bench: &Bench<'_>, order_id: OrderId, role: OrderRole, sid
         thesis_slug: None,
         accepted_at: bench.base.now,
         time_in_force: TimeInForce::Gtc,
-        at_venue: None,
+        at_venue: at_venue_of(bench.instrument()),
         key_id: None,
     }
 }

@@ -56,11 +56,13 @@ pub(super) const SCENARIOS: &[(&str, Scenario)] = &[
         sizes::too_large(bench, "loss_budget")
     }),
     ("gap_budget", |bench| sizes::too_large(bench, "gap_budget")),
+    ("daily_turnover", standings::daily_turnover),
     ("daily_loss_halt", standings::daily_loss_halt),
     ("weekly_loss_halt", standings::weekly_loss_halt),
     ("drawdown_halt", standings::drawdown_halt),
     ("manual_halt", standings::manual_halt),
     ("dead_man", standings::dead_man),
+    ("venue_alive", standings::venue_alive),
     ("max_open_positions", standings::max_open_positions),
     ("max_open_orders", standings::max_open_orders),
     ("buying_power", |bench| {
@@ -72,7 +74,9 @@ pub(super) const SCENARIOS: &[(&str, Scenario)] = &[
     ("message_rate", standings::message_rate),
     ("repeated_execution", standings::repeated_execution),
     ("loss_streak", standings::loss_streak),
+    ("reject_streak", standings::reject_streak),
     ("cooldown", standings::cooldown),
+    ("order_age", standings::order_age),
     ("self_cross", orders::self_cross),
     ("symbol_halt", standings::symbol_halt),
     ("reduce_only", sizes::reduce_only),
@@ -92,6 +96,7 @@ pub(super) fn configured(check: &str, bench: &Bench<'_>) -> Option<Amount> {
         "min_notional" => Some(*instrument.min_notional),
         "daily_loss_halt" => Some(-*safety.max_daily_loss),
         "weekly_loss_halt" => Some(-*safety.max_weekly_loss),
+        "daily_turnover" => of_capital(*safety.max_daily_turnover),
         "drawdown_halt" => of_capital(*safety.max_drawdown),
         "max_open_positions" => Some(Amount::from(safety.max_open_positions)),
         "max_open_orders" => Some(Amount::from(safety.max_open_orders)),
@@ -108,6 +113,10 @@ pub(super) fn configured(check: &str, bench: &Bench<'_>) -> Option<Amount> {
         )),
         "repeated_execution" => Some(Amount::from(*safety.max_executions)),
         "loss_streak" => Some(Amount::from(*safety.max_losing_trades)),
+        "reject_streak" => Some(Amount::from(*safety.max_rejects)),
+        "order_age" => Some(Amount::from_i64(
+            i64::from(*safety.max_order_age_s).checked_mul(1000)?,
+        )),
         "cooldown" => Some(Amount::from_i64(
             i64::from(*safety.cooldown_s).checked_mul(1000)?,
         )),

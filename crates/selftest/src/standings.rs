@@ -1,7 +1,7 @@
 //! Scenarios that change the state: age, clock, halts, losses, open positions and recent activity.
 
 use super::Plan;
-use super::bench::{Bench, Scratch, amount, minutes_of_day};
+use super::bench::{Ask, Bench, Scratch, amount, minutes_of_day};
 use super::orders::resting;
 use spoolgate_control::registry::ConcernState;
 use spoolgate_gate::dead_man::Tripped;
@@ -13,8 +13,11 @@ use spoolgate_trading::book::{Gap, RecentEntry};
 use spoolgate_trading::conduct::Conduct;
 use spoolgate_trading::fold::RECENT_ENTRIES_MAX;
 use spoolgate_trading::order::{OrderRole, Position};
+use spoolgate_trading::pricing::{self, Terms};
+use spoolgate_trading::sums::notional;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::{ControlId, OrderId, Principal, StrategyName};
+use spoolgate_wire::orders::OrderType;
 use spoolgate_wire::time::Time;
 
 /// The only change under which exits are refused too: a position of another principal cannot be
@@ -263,6 +266,15 @@ pub(super) fn dead_man(bench: &Bench<'_>) -> Option<Plan> {
     one(bench, "a switch that has tripped for the agent", trips)
 }
 
+/// A bridge that has never given a sign of life.
+pub(super) fn venue_alive(bench: &Bench<'_>) -> Option<Plan> {
+    if bench.instrument()?.bridge.is_none() {
+        return Some(Plan::NotSet("the instrument is traded on paper"));
+    }
+    let trips = bench.with(|scratch| scratch.state.book.bridges.clear());
+    one(bench, "a bridge without a sign of life", trips)
+}
+
 /// The maximum number of open positions, each of a made-up strategy and worth next to nothing.
 pub(super) fn max_open_positions(bench: &Bench<'_>) -> Option<Plan> {
     let most = bench.rules().safety.max_open_positions;
@@ -452,6 +464,64 @@ pub(super) fn loss_streak(bench: &Bench<'_>) -> Option<Plan> {
     };
     let trips = vec![("as many losses in a row as close a strategy", lost(*most))];
     Some(Plan::Try(Box::new(lost(most.saturating_sub(1))), trips))
+}
+
+pub(super) fn reject_streak(bench: &Bench<'_>) -> Option<Plan> {
+    let most = bench.rules().safety.max_rejects;
+    let refused = |rejects: u32| {
+        conducted(
+            bench,
+            Conduct {
+                rejects,
+                ..Conduct::default()
+            },
+        )
+    };
+    let trips = vec![(
+        "as many refusals in a row as close a strategy",
+        refused(*most),
+    )];
+    Some(Plan::Try(Box::new(refused(most.saturating_sub(1))), trips))
+}
+
+/// A working entry of the greatest age stays, and goes a millisecond later.
+pub(super) fn order_age(bench: &Bench<'_>) -> Option<Plan> {
+    let most = ms(*bench.rules().safety.max_order_age_s);
+    let working = |age_ms: i64| {
+        bench.with(|scratch| {
+            let (id, side) = (OrderId::of_line(2), bench.case.side);
+            let mut entry = resting(bench, id, OrderRole::Entry, side);
+            entry.order_type = OrderType::Limit;
+            entry.price = bench.order.price;
+            entry.thesis_slug = Some(bench.order.thesis_slug.clone());
+            entry.accepted_at = scratch.now.plus_ms(age_ms.saturating_neg());
+            let mut stop = resting(bench, id.stop(), OrderRole::Protective, side.opposite());
+            (stop.order_type, stop.trigger) = (OrderType::Stop, Some(bench.order.planned_stop));
+            stop.size = Amount::ZERO;
+            let orders = [entry, stop].map(|order| (order.order_id, order));
+            scratch.state.book.orders.extend(orders);
+            scratch.ask = Ask::Again;
+        })
+    };
+    let trips = vec![("a millisecond more", working(most.saturating_add(1)))];
+    Some(Plan::Try(Box::new(working(most)), trips))
+}
+
+/// What has filled today leaves room for exactly the order, and for a unit less.
+pub(super) fn daily_turnover(bench: &Bench<'_>) -> Option<Plan> {
+    let (rules, instrument) = (bench.rules(), bench.instrument()?);
+    let capital = *rules.safety.max_total_capital;
+    let most = capital.checked_mul(*rules.safety.max_daily_turnover)?;
+    let market = bench.market()?;
+    let terms = Terms::asked(&bench.order);
+    let price = pricing::cost_price(&terms, &market, bench.worst())?;
+    let own = notional(price, bench.order.size, instrument)?;
+    let filled =
+        |turnover: Amount| bench.with(|scratch| scratch.state.book.account.turnover = turnover);
+    let room = most.checked_sub(own)?;
+    let beyond = room.checked_add(amount("0.00000001")?)?;
+    let trips = vec![("a turnover that leaves too little", filled(beyond))];
+    Some(Plan::Try(Box::new(filled(room)), trips))
 }
 
 pub(super) fn cooldown(bench: &Bench<'_>) -> Option<Plan> {

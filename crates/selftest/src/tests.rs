@@ -39,13 +39,20 @@ fn rules(edits: &[(&str, &str)]) -> Rulebook {
 }
 
 /// Sets every limit that may be left out.
-const ALL_SET: [(&str, &str); 5] = [
+const ALL_SET: [(&str, &str); 6] = [
     ("# max_volume_share: 0.10", "max_volume_share: 0.10"),
     (
         "restricted: []",
         "restricted: [{from: \"11:55\", to: \"12:05\"}]",
     ),
-    ("    bar_s: 60", "    bar_s: 60\n    group: coins"),
+    (
+        "    bar_s: 60",
+        "    bar_s: 60\n    group: coins\n    venue: outbox\n    bridge: exchange",
+    ),
+    (
+        "principals:\n",
+        "principals:\n  - {name: exchange, role: bridge}\n",
+    ),
     ("name: trend\n", "name: trend\nallocation: 0.04\n"),
     (
         "name: range\n",
@@ -95,6 +102,7 @@ fn the_shipped_rules_trip_every_check_that_is_set() {
         [
             "correlated_group",
             "strategy_allocation",
+            "venue_alive",
             "liquidity_participation",
             "time_window"
         ]

@@ -41,10 +41,14 @@ pub fn left_behind(book: &Book, rules: &Rulebook) -> Option<RulebookError> {
     })
 }
 
-/// Returns the part of a position that is not [closing](is_closing) yet. `None` if it is not exact.
+/// Returns the part of a position that is not [closing](is_closing) yet, as far as its venue takes it:
+/// nothing of dust. `None` if it is not exact.
 pub fn left_to_close(book: &Book, position: &Position) -> Option<Amount> {
+    if position.is_dust() {
+        return Some(Amount::ZERO);
+    }
     let mut orders = book.orders.values();
-    orders.try_fold(position.size.abs(), |left, order| {
+    orders.try_fold(position.whole(), |left, order| {
         if is_closing(order) && order.is_of(&position.strategy, &position.symbol) {
             left.checked_sub(order.leaves())
         } else {
@@ -98,7 +102,7 @@ pub fn close_at_market(
 ) -> Option<Change> {
     let size = left_to_close(book, position).filter(|left| left.is_positive())?;
     let order = market_exit(position, size, agent, seq, now);
-    Some(Change::OrderPlaced(order))
+    Some(Change::OrderPlaced(Box::new(order)))
 }
 
 /// Returns the market order of line `seq` that closes `size` of a position for `source`. Stops stay

@@ -10,7 +10,7 @@ use super::conduct::Conduct;
 use super::market_row::Row;
 use super::order::{Order, Position};
 use spoolgate_wire::amount::Amount;
-use spoolgate_wire::ids::{OrderId, Principal, Regime, StrategyName, Symbol, ThesisSlug};
+use spoolgate_wire::ids::{ExecId, OrderId, Principal, Regime, StrategyName, Symbol, ThesisSlug};
 use spoolgate_wire::orders::{OrderType, Side};
 use spoolgate_wire::time::Time;
 
@@ -37,8 +37,20 @@ pub struct Account {
     /// Highest equity, adjusted for later deposits and withdrawals. `None` until equity was first
     /// known.
     pub peak_equity: Option<Amount>,
+    /// Notional of the entry fills since `day` began, account currency.
+    #[serde(default = "nothing", skip_serializing_if = "is_nothing")]
+    pub turnover: Amount,
     /// Since when the drawdown stops entries; only a person clears it.
     pub drawdown_since: Option<Time>,
+}
+
+fn nothing() -> Amount {
+    Amount::ZERO
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_nothing(amount: &Amount) -> bool {
+    amount.is_zero()
 }
 
 /// The starting values of a day or a week, from which its loss is counted.
@@ -51,6 +63,10 @@ pub struct Baseline {
     pub equity: Amount,
     /// `net_deposits` at the start.
     pub net_deposits: Amount,
+    /// Whether turnover and refusals by venues are counted from here on; lines of earlier versions did
+    /// not count them, and a state of them that is made again must be the same.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub counts: bool,
 }
 
 /// What is known about one market.
@@ -170,8 +186,9 @@ pub struct Refuted {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Doubt {
-    /// The order concerned, whether or not the book knows it.
-    pub order_id: OrderId,
+    /// The order concerned, whether or not the book knows it; `None` if it concerns none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order_id: Option<OrderId>,
     /// The reason, in words.
     pub what: String,
     /// When the doubt arose, on the gate's clock.
@@ -226,6 +243,45 @@ pub struct Book {
     /// When each bridge last reported.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub heard: BTreeMap<Principal, Time>,
+    /// Bridges that have ever given a sign of life.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub bridges: BTreeMap<Principal, Bridge>,
+    /// How many new entries of each symbol have reached the imitated exchange.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub imitated_entries: BTreeMap<Symbol, u64>,
+}
+
+/// What is known of a bridge to a venue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bridge {
+    /// Since when it is silent, and why; `None` while it is alive.
+    pub silent: Option<Silence>,
+    /// The id of its run.
+    pub run: String,
+    /// When book and venue were last compared in this run.
+    pub reconciled_at: Option<Time>,
+    /// The last drill whose ping it answered, by its ledger line.
+    pub pinged: Option<u64>,
+    /// Its newest report that was booked.
+    pub booked: Option<ExecId>,
+    /// When it was given the newest instructions that are paced, oldest first, at most [`PACED_MAX`].
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    pub paced: VecDeque<Time>,
+}
+
+/// Number of instructions that are remembered for the pace of a bridge: four seconds at the highest
+/// rate.
+pub const PACED_MAX: usize = 400;
+
+/// Why nothing is to be expected of a bridge.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Silence {
+    /// Since when, on the gate's clock.
+    pub since: Time,
+    /// The reason, in words.
+    pub why: String,
 }
 
 impl Default for Book {
@@ -239,6 +295,7 @@ impl Default for Book {
             day: None,
             week: None,
             peak_equity: None,
+            turnover: Amount::ZERO,
             drawdown_since: None,
         };
         Book {
@@ -252,6 +309,8 @@ impl Default for Book {
             refuted: BTreeMap::new(),
             conduct: BTreeMap::new(),
             heard: BTreeMap::new(),
+            bridges: BTreeMap::new(),
+            imitated_entries: BTreeMap::new(),
         }
     }
 }

@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::book::{Baseline, Doubt, Gap, Given, Last, Quote, Traded};
+use super::imitated::Untold;
 use super::market_row::Row;
 use super::order::{Fill, Instruction, Merged, Order, OrderEnd, Why};
 use spoolgate_wire::amount::Amount;
@@ -30,7 +31,7 @@ pub struct FundingCharge {
 #[serde(deny_unknown_fields)]
 pub enum Change {
     /// An order was accepted and is open.
-    OrderPlaced(Order),
+    OrderPlaced(Box<Order>),
     /// An execution. The order's filled size, the position, cash, realised profit and fees follow
     /// from it.
     OrderFilled(Fill),
@@ -106,12 +107,76 @@ pub enum Change {
         /// The version that the venue works, if the report states it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         working: Option<u32>,
+        /// The version up to which the venue works none, if the report states the end of one from before
+        /// the order was placed again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ended: Option<u32>,
         /// Whether the order is gone at the venue.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         gone: bool,
         /// When, on the gate's clock; absent in old lines.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         at: Option<Time>,
+    },
+    /// A version of an order reached nobody: the gate took its file back, or its bridge reports that
+    /// its time had passed.
+    TakenBack {
+        /// The order.
+        order_id: OrderId,
+        /// The version.
+        version: u32,
+    },
+    /// An order traded at the imitated exchange during a silence. It is reported afterwards.
+    TradedUntold {
+        /// The order.
+        order_id: OrderId,
+        /// The trade.
+        traded: Box<Untold>,
+    },
+    /// A bridge has not answered the newest instruction about an order for too long.
+    Unanswered {
+        /// The order.
+        order_id: OrderId,
+        /// When that was told, on the gate's clock.
+        at: Time,
+    },
+    /// A bridge gives no sign of life, or has lost its venue.
+    BridgeSilent {
+        /// The bridge.
+        bridge: Principal,
+        /// Since when, on the gate's clock.
+        since: Time,
+        /// The reason, in words.
+        why: String,
+    },
+    /// A bridge that was silent gives signs of life, or a new run of it does.
+    BridgeHeard {
+        /// The bridge.
+        bridge: Principal,
+        /// The id of its run.
+        run: String,
+        /// When, on the gate's clock.
+        at: Time,
+    },
+    /// A bridge stated what its venue holds and works, and it was compared with the book.
+    Reconciled {
+        /// The bridge.
+        bridge: Principal,
+        /// When, on the gate's clock.
+        at: Time,
+        /// The id of the bridge's run.
+        run: String,
+        /// How many differences there were.
+        differences: u64,
+    },
+    /// A bridge has answered the ping of a drill.
+    PingAnswered {
+        /// The bridge.
+        bridge: Principal,
+        /// The ledger line of the drill.
+        line: u64,
+        /// When, on the gate's clock.
+        at: Time,
     },
     /// Book and venue may differ: the symbol takes no entries until a person clears it.
     SymbolDoubted {
@@ -222,8 +287,8 @@ pub enum Change {
         /// When it last executed, by the market's clock.
         at: Time,
     },
-    /// A person lets a strategy enter again: its losses in a row and its executions count from 0
-    /// again.
+    /// A person lets a strategy enter again: its losses and refusals in a row and its executions count
+    /// from 0 again.
     StrategyCleared {
         /// The strategy.
         strategy: StrategyName,

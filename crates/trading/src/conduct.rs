@@ -26,11 +26,43 @@ pub struct Conduct {
     /// When the latest entries first filled, by the market's clock, in the order of the fills.
     /// Bounded in number and age by what a limit may count.
     pub executions: VecDeque<Time>,
+    /// Refusals of its orders by their venues in a row. Only an entry that was accepted after the last
+    /// of them ends the row, when its venue takes or fills it: once the row has closed the strategy,
+    /// there is none.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub rejects: u32,
+    /// When a venue last refused one of its orders, if it did since the row began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rejected_at: Option<Time>,
     /// Since when it may not enter because it executed too often; only a person clears it.
     pub disabled_since: Option<Time>,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_none(count: &u32) -> bool {
+    *count == 0
+}
+
+/// The text of a refusal by which a bridge says that it never sent the order.
+const NEVER_SENT: &str = "expired";
+
 impl Conduct {
+    /// Counts a refusal of one of its orders by the order's venue.
+    pub(super) fn refused(&mut self, reason: &str, at: Time) {
+        if reason != NEVER_SENT {
+            self.rejects = self.rejects.saturating_add(1);
+            self.rejected_at = self.rejected_at.max(Some(at));
+        }
+    }
+
+    /// Ends the row of refusals, because a venue has taken or filled an entry that was accepted at
+    /// this time, if that was after the last refusal.
+    pub(super) fn taken(&mut self, accepted_at: Time) {
+        if self.rejected_at.is_none_or(|at| at < accepted_at) {
+            (self.rejects, self.rejected_at) = (0, None);
+        }
+    }
+
     /// Folds a fill in. `is_first` states that no earlier fill of the order exists; `closed` is the
     /// result of the trade if this fill ended it.
     pub(super) fn fill(&mut self, fill: &Fill, is_first: bool, closed: Option<Amount>) {
@@ -42,7 +74,7 @@ impl Conduct {
         match fill.role {
             OrderRole::Protective => self.stopped_out_at = Some(fill.market_time),
             OrderRole::Entry if is_first => self.execute(fill.market_time),
-            OrderRole::Entry | OrderRole::Exit | OrderRole::Target => {}
+            OrderRole::Entry | OrderRole::Exit | OrderRole::Target | OrderRole::Adjust => {}
         }
     }
 
@@ -58,7 +90,7 @@ impl Conduct {
         }
     }
 
-    /// Resets the losses in a row, the executions and the latch, so that the strategy may enter
+    /// Resets the losses and the refusals in a row, the executions and the latch, so that the strategy may enter
     /// again. The time of the last stop-out stays.
     pub(super) fn clear(&mut self) {
         *self = Conduct {

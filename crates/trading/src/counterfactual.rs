@@ -108,7 +108,7 @@ impl Replay {
                 key_id: None,
             },
         ) {
-            book.apply(&Change::OrderPlaced(order))?;
+            book.apply(&Change::OrderPlaced(Box::new(order)))?;
         }
         let (opened_at, way, has_timed_out) = (None, None, false);
         Ok(Replay {
@@ -151,13 +151,14 @@ impl Replay {
             std::slice::from_ref(row),
             None,
             now,
+            0,
         )? {
             for change in step.changes {
                 self.book.apply(&change)?;
                 if let Change::OrderFilled(fill) = change {
                     self.opened_at.get_or_insert(fill.market_time);
                     self.way = match fill.role {
-                        OrderRole::Entry => self.way,
+                        OrderRole::Entry | OrderRole::Adjust => self.way,
                         OrderRole::Protective => Some(Way::Stop),
                         OrderRole::Target => Some(Way::Target),
                         OrderRole::Exit if self.has_timed_out => Some(Way::TimeStop),
@@ -199,7 +200,7 @@ impl Replay {
                 held.size.abs(),
                 due,
             );
-            self.book.apply(&Change::OrderPlaced(exit))?;
+            self.book.apply(&Change::OrderPlaced(Box::new(exit)))?;
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use super::order::{AtVenue, Dropped, Fill, HeldAt, Order, OrderRole, Position};
 use spoolgate_rules::safety::DUPLICATE_WINDOW_S_MAX;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::{Leg, OrderId, Symbol};
-use spoolgate_wire::orders::{OrderType, Side};
+use spoolgate_wire::orders::Side;
 use spoolgate_wire::time::Time;
 
 /// Maximum number of accepted entries remembered for duplicates and rates.
@@ -70,6 +70,12 @@ pub enum ApplyError {
         /// The profit that the position's cost gives.
         computed: Amount,
     },
+    /// A fee in coins is not less than what was bought.
+    #[error("the fee of the fill of order `{order_id}` takes all that was bought")]
+    NothingLeft {
+        /// The order.
+        order_id: OrderId,
+    },
     /// A number cannot be held exactly.
     #[error("{what} cannot be computed exactly; it needs more than 28 digits")]
     Arithmetic {
@@ -93,6 +99,8 @@ pub(crate) struct FillEffect {
     realised_total: Amount,
     /// All fees paid afterwards.
     fees: Amount,
+    /// price x size x multiplier.
+    notional: Amount,
 }
 
 fn exact(value: Option<Amount>, what: &'static str) -> Result<Amount, ApplyError> {
@@ -121,33 +129,32 @@ impl Book {
             Change::StopMoved { order_id, trigger } => {
                 self.open_order(*order_id, "moved")?.trigger = Some(*trigger);
             }
-            Change::OrderClosed { order_id, at, .. }
-            | Change::OrderRefused { order_id, at, .. } => self.close(*order_id, *at)?,
+            Change::OrderClosed { order_id, at, .. } => self.close(*order_id, *at)?,
+            Change::OrderRefused {
+                order_id,
+                reason,
+                at,
+            } => self.refuse(*order_id, reason, *at)?,
             Change::OrderEnding {
                 order_id, end, why, ..
             } => {
                 self.order_at_venue(*order_id, "ended")?
                     .end(*end, why.as_ref());
             }
-            Change::Instructed(instruction) => {
-                self.order_at_venue(instruction.order_id, "instructed")?
-                    .instruct(instruction);
-            }
-            Change::VenueReported {
-                order_id,
-                bridge,
-                working,
-                gone,
-                at,
-                ..
-            } => {
-                self.note_unfilled(*order_id, at.filter(|_| *gone));
-                self.order_at_venue(*order_id, "reported on")?
-                    .report(*working, *gone);
-                self.heard.extend(at.map(|at| (bridge.clone(), at)));
-            }
+            Change::Instructed(_)
+            | Change::VenueReported { .. }
+            | Change::TakenBack { .. }
+            | Change::TradedUntold { .. }
+            | Change::Unanswered { .. } => self.apply_at_venue(change)?,
+            Change::BridgeSilent { .. }
+            | Change::BridgeHeard { .. }
+            | Change::Reconciled { .. }
+            | Change::PingAnswered { .. } => self.apply_to_bridge(change),
             Change::SymbolDoubted { symbol, doubt } => self.doubt(symbol, doubt),
-            Change::MarketMoved { symbol, .. } => trade(self.market(symbol), change),
+            Change::MarketMoved { symbol, .. } => {
+                trade(self.market(symbol), change);
+                self.pass_stops(symbol);
+            }
             Change::RowHeld {
                 symbol,
                 row,
@@ -187,7 +194,9 @@ impl Book {
                 market.funded = Some(*time);
             }
             Change::AccountAdjusted { amount } => self.adjust(*amount)?,
-            Change::DayOpened(day) => self.account.day = Some(day.clone()),
+            Change::DayOpened(day) => {
+                (self.account.day, self.account.turnover) = (Some(day.clone()), Amount::ZERO);
+            }
             Change::WeekOpened(week) => self.account.week = Some(week.clone()),
             Change::PeakRaised { equity } => self.account.peak_equity = Some(*equity),
             Change::DrawdownLatched { at, .. } => {
@@ -220,23 +229,26 @@ impl Book {
             .doubted_symbols
             .entry(symbol.clone())
             .or_insert_with(|| doubt.clone());
-        if doubt.order_id.leg == Leg::Flatten {
+        if doubt.order_id.is_some_and(|id| id.leg == Leg::Flatten) {
             *kept = doubt.clone();
         }
     }
 
-    /// Notes when an exit with a price of its own, for which stops had made room, is gone unfilled.
-    fn note_unfilled(&mut self, order_id: OrderId, at: Option<Time>) {
-        let order = self.orders.get(&order_id);
-        let has_price = |order: &&Order| order.order_type != OrderType::Market && !order.triggered;
-        let order = order.filter(|order| order.takes_room() && order.leaves().is_positive());
-        let Some(order) = order.filter(has_price) else {
-            return;
-        };
-        let key = (order.symbol.clone(), order.strategy.clone());
-        if let Some(position) = self.positions.get_mut(&key) {
-            position.unfilled_at = at.or(position.unfilled_at);
+    /// Whether turnover and refusals by venues are counted.
+    fn counts(&self) -> bool {
+        self.account.day.as_ref().is_some_and(|day| day.counts)
+    }
+
+    /// Ends an order that its venue refused, and counts that.
+    fn refuse(&mut self, order_id: OrderId, reason: &str, at: Time) -> Result<(), ApplyError> {
+        let order = self.open_order(order_id, "refused")?;
+        let strategy = order.strategy.clone();
+        self.close(order_id, at)?;
+        if self.counts() {
+            let conduct = self.conduct.entry(strategy).or_default();
+            conduct.refused(reason, at);
         }
+        Ok(())
     }
 
     /// Counts what venues dropped from zero again, because it is demanded anew that positions are flat.
@@ -248,6 +260,12 @@ impl Book {
     fn clear(&mut self, symbol: &Symbol) {
         self.halted_symbols.remove(symbol);
         self.doubted_symbols.remove(symbol);
+        let orders = self
+            .orders
+            .values_mut()
+            .filter(|order| order.symbol == *symbol);
+        let venues = orders.filter_map(|order| order.at_venue.as_mut());
+        venues.for_each(|venue| venue.passed_at = None);
         let positions = self.positions.values_mut();
         positions
             .filter(|position| position.symbol == *symbol)
@@ -290,7 +308,7 @@ impl Book {
     }
 
     /// Returns the order, for a change that needs it open.
-    fn open_order(
+    pub(super) fn open_order(
         &mut self,
         order_id: OrderId,
         verb: &'static str,
@@ -301,7 +319,7 @@ impl Book {
     }
 
     /// Returns the venue state of the order, for a change that needs an order at a venue.
-    fn order_at_venue(
+    pub(super) fn order_at_venue(
         &mut self,
         order_id: OrderId,
         verb: &'static str,
@@ -368,8 +386,11 @@ impl Book {
         if filled > order.size {
             return Err(ApplyError::Overfilled { order_id });
         }
-        let is_first = order.filled.is_zero();
+        let (is_first, accepted_at) = (order.filled.is_zero(), order.accepted_at);
         order.filled = filled;
+        if let Some(venue) = &mut order.at_venue {
+            venue.passed_at = None;
+        }
         let key = (fill.symbol.clone(), fill.strategy.clone());
         match effect.position {
             Some(position) => self.positions.insert(key, position),
@@ -377,6 +398,12 @@ impl Book {
         };
         let conduct = self.conduct.entry(fill.strategy.clone()).or_default();
         conduct.fill(fill, is_first, effect.closed);
+        if fill.role == OrderRole::Entry {
+            conduct.taken(accepted_at);
+            if self.counts() {
+                self.account.turnover = turned_over(self.account.turnover, effect.notional);
+            }
+        }
         self.account.cash = effect.cash;
         self.account.realised = effect.realised_total;
         self.account.fees = effect.fees;
@@ -387,27 +414,33 @@ impl Book {
     ///
     /// Let `flow` be the signed money of the fill (a sale brings it in). Opening changes the cost
     /// by -flow. Reducing removes the share `cost x size / |position|` and realises `flow - share`.
-    /// So cash + sum of cost = net deposits + realised - fees - funding holds to the last digit.
+    /// So cash + sum of cost = net deposits + realised - fees - funding holds to the last digit. A fee
+    /// that was taken from what was bought counts as paid in cash, for the same money less of cost.
     pub(crate) fn fill_effect(&self, fill: &Fill) -> Result<FillEffect, ApplyError> {
         let order_id = fill.order_id;
         let order = self.orders.get(&order_id).ok_or(ApplyError::UnknownOrder {
             order_id,
             verb: "filled",
         })?;
+        let moved = exact(fill.moved(), "the size of the fill less its fee")?;
+        if fill.size.is_positive() && !moved.is_positive() {
+            return Err(ApplyError::NothingLeft { order_id });
+        }
         let notional = fill
             .price
-            .checked_mul(fill.size)
+            .checked_mul(moved)
             .and_then(|value| value.checked_mul(fill.multiplier));
         let notional = exact(notional, "the notional of the fill")?;
         let (flow, delta) = match fill.side {
-            Side::Buy => (-notional, fill.size),
-            Side::Sell => (notional, -fill.size),
+            Side::Buy => (-notional, moved),
+            Side::Sell => (notional, -moved),
         };
         let key = (fill.symbol.clone(), fill.strategy.clone());
         let held = self.positions.get(&key);
+        let units = order.at_venue.as_ref().and_then(|it| it.units.clone());
         let (mut position, realised) = match held {
             Some(held) if held.size.is_positive() != delta.is_positive() => {
-                reduce(held, fill, flow)?
+                reduce(held, fill.order_id, moved, flow)?
             }
             _ => (Some(grow(held, fill, order, delta, flow)?), Amount::ZERO),
         };
@@ -419,6 +452,10 @@ impl Book {
         let closed = position.is_none().then_some(result);
         if let Some(position) = &mut position {
             position.result = result;
+            if let Some(held_at) = &mut position.held_at {
+                // As of the newest order that traded.
+                held_at.units = units.or_else(|| held_at.units.take());
+            }
         }
         let account = &self.account;
         let cash = account
@@ -432,6 +469,7 @@ impl Book {
             cash: exact(cash, "cash")?,
             realised_total: exact(account.realised.checked_add(realised), "realised profit")?,
             fees: exact(account.fees.checked_add(fill.fee), "fees")?,
+            notional,
         })
     }
 
@@ -451,6 +489,16 @@ impl Book {
         self.account.peak_equity = peak;
         Ok(())
     }
+}
+
+/// Adds a fill to the day's turnover. A fill is a fact, so where the sum needs too many digits both
+/// are rounded up, to whole units of the currency.
+fn turned_over(before: Amount, notional: Amount) -> Amount {
+    before.checked_add(notional).unwrap_or_else(|| {
+        let up = |amount: Amount| amount.round_up_to(Amount::ONE).unwrap_or(amount);
+        let sum = up(before).checked_add(up(notional));
+        sum.unwrap_or_else(|| before.max(notional))
+    })
 }
 
 /// Moves a market: adds bars, the last of them with its time, and the newest quote. Whatever moves
@@ -506,6 +554,7 @@ fn grow(
             bridge: venue.bridge.clone(),
             multiplier: venue.multiplier,
             reduce_only: venue.reduce_only,
+            units: venue.units.clone(),
         }),
         dropped: None,
         unfilled_at: None,
@@ -520,28 +569,27 @@ fn grow(
 /// Returns the position after a fill that reduces it (`None` if flat), and the realised profit.
 fn reduce(
     held: &Position,
-    fill: &Fill,
+    order_id: OrderId,
+    size: Amount,
     flow: Amount,
 ) -> Result<(Option<Position>, Amount), ApplyError> {
     let open = held.size.abs();
-    if fill.size > open {
-        return Err(ApplyError::Flips {
-            order_id: fill.order_id,
-        });
+    if size > open {
+        return Err(ApplyError::Flips { order_id });
     }
-    if fill.size == open {
+    if size == open {
         // Remove the whole cost, so that no remainder of earlier rounding stays behind.
         let realised = exact(flow.checked_sub(held.cost), "realised profit")?;
         return Ok((None, realised));
     }
     let share = exact(
-        cost_share(held.cost, fill.size, open),
+        cost_share(held.cost, size, open),
         "the cost of the reduced part",
     )?;
     let left = if held.size.is_positive() {
-        open.checked_sub(fill.size)
+        open.checked_sub(size)
     } else {
-        fill.size.checked_sub(open)
+        size.checked_sub(open)
     };
     let mut position = held.clone();
     position.size = exact(left, "the position")?;
@@ -568,8 +616,9 @@ fn cost_share(cost: Amount, part: Amount, whole: Amount) -> Option<Amount> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::order::Liquidity;
+    use crate::order::{FeePaid, Liquidity};
     use crate::testing::*;
+    use spoolgate_wire::ids::Currency;
 
     fn fill(world: &World, seq: u64, side: Side, size: &str, price: &str) -> Fill {
         Fill {
@@ -582,6 +631,7 @@ mod tests {
             size: a(size),
             multiplier: Amount::ONE,
             fee: a("0.01"),
+            fee_paid: None,
             liquidity: Liquidity::Taker,
             realised: Amount::ZERO,
             market_time: world.now,
@@ -599,6 +649,12 @@ mod tests {
         let before = world.book.clone();
         let mut wrong_profit = fill(&world, 2, Side::Sell, "0.01", "6800");
         wrong_profit.realised = a("5");
+        let mut eaten = fill(&world, 2, Side::Buy, "0.01", "6800");
+        eaten.fee_paid = Some(Box::new(FeePaid {
+            currency: Currency::usd(),
+            amount: a("0.01"),
+            from_size: true,
+        }));
         let placed = world.book.orders[&OrderId::of_line(2)].clone();
         for (change, expect) in [
             (
@@ -614,6 +670,7 @@ mod tests {
                 "turn the position around",
             ),
             (Change::OrderFilled(wrong_profit), "states 5 as realised"),
+            (Change::OrderFilled(eaten), "takes all that was bought"),
             (
                 Change::OrderFilled(fill(
                     &world,
@@ -630,7 +687,7 @@ mod tests {
                 },
                 "exactly",
             ),
-            (Change::OrderPlaced(placed), "already open"),
+            (Change::OrderPlaced(Box::new(placed)), "already open"),
             (
                 Change::OrderTriggered {
                     order_id: OrderId::of_line(9),

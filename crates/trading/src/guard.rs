@@ -122,7 +122,9 @@ pub fn pulls<'a>(
             legs.len().saturating_sub(1)
         });
         let Some(leg) = legs.get(nth) else { continue };
-        let closed = leg.closed.clone().or_else(|| doors.thesis(order, leg));
+        let closed = leg.closed.clone();
+        let closed = closed.or_else(|| doors.thesis(order, leg));
+        let closed = closed.or_else(|| doors.age(order, leg));
         if let Some(row) = closed {
             guard.pull(order, why(&row));
         }
@@ -233,6 +235,16 @@ impl<'a, 'i> Doors<'a, 'i> {
         self.ask(order, &leg.imposed, &[Standing::Thesis])
     }
 
+    fn age(&self, order: &Order, leg: &Leg) -> Option<CheckRow> {
+        // Almost always it is young, and nobody needs the row.
+        let most_ms = i64::from(*self.sums.rules.safety.max_order_age_s).saturating_mul(1000);
+        let age_ms = self.sums.now.since_ms(order.accepted_at).saturating_abs();
+        if age_ms <= most_ms {
+            return None;
+        }
+        self.ask(order, &leg.imposed, &[Standing::Order])
+    }
+
     /// Returns the row of the first check that closes the entry.
     fn ask(&self, order: &Order, imposed: &Imposed, scopes: &[Standing]) -> Option<CheckRow> {
         let asked = SubmitOrder {
@@ -251,7 +263,7 @@ impl<'a, 'i> Doors<'a, 'i> {
         };
         let context = Context {
             now: self.sums.now,
-            requested_at: self.sums.now,
+            requested_at: order.accepted_at,
             source: &order.source,
             order_id: order.order_id,
             halted: imposed.halted.as_deref(),
@@ -298,6 +310,8 @@ enum Measure<'a> {
     Budget,
     /// What a jump of the prices loses.
     Gap,
+    /// What entries turn over within the day.
+    Turnover,
     /// Pairs of symbol and strategy.
     Pairs,
     /// Open orders.
@@ -404,6 +418,7 @@ impl<'a> Guard<'a> {
             "max_portfolio_risk" => all.push(Measure::Risk),
             "loss_budget" => all.push(Measure::Budget),
             "gap_budget" => all.push(Measure::Gap),
+            "daily_turnover" => all.push(Measure::Turnover),
             "max_open_positions" => all.push(Measure::Pairs),
             "max_open_orders" => all.push(Measure::Orders),
             "buying_power" => all.push(Measure::Cash),
@@ -515,7 +530,8 @@ impl<'a> Guard<'a> {
             }
             Measure::Strategy(name) => sums.of_strategy(name, |_| true).ok(),
             Measure::Risk | Measure::Budget => sums.open_risk().ok(),
-            Measure::Pairs => whole(sums.legs().len()),
+            Measure::Turnover => sums.turnover().ok(),
+            Measure::Pairs => whole(sums.open_legs()),
             Measure::Orders => whole(sums.open_orders()),
             Measure::Cash => sums.taken().ok(),
         }
@@ -534,8 +550,9 @@ impl<'a> Guard<'a> {
             Measure::Group(_) => of_base(safety.correlated_group()),
             Measure::Strategy(name) => of_base(*sums.rules.strategies.get(*name)?.allocation?),
             Measure::Risk => of_base(*safety.max_portfolio_risk),
-            Measure::Budget => checks::left_to_lose(sums).ok(),
+            Measure::Budget => checks::left_to_lose(sums).ok().map(|(left, _)| left),
             Measure::Gap => checks::week_left(sums).ok(),
+            Measure::Turnover => return of_base(*safety.max_daily_turnover),
             Measure::Pairs => return Some(Amount::from(safety.max_open_positions)),
             Measure::Orders => return Some(Amount::from(safety.max_open_orders)),
             Measure::Cash => {
@@ -562,6 +579,7 @@ impl Measure<'_> {
             Measure::Risk => "max_portfolio_risk",
             Measure::Budget => "loss_budget",
             Measure::Gap => "gap_budget",
+            Measure::Turnover => "daily_turnover",
             Measure::Pairs => "max_open_positions",
             Measure::Orders => "max_open_orders",
             Measure::Cash => "buying_power",
@@ -582,6 +600,7 @@ impl Measure<'_> {
             | Measure::Risk
             | Measure::Budget
             | Measure::Gap
+            | Measure::Turnover
             | Measure::Pairs
             | Measure::Orders
             | Measure::Cash => true,

@@ -16,8 +16,10 @@ pub mod counterfactual;
 pub mod exits;
 pub mod facts;
 pub mod fold;
+mod fold_venue;
 pub mod guard;
 pub mod headroom;
+pub mod imitated;
 pub mod market_row;
 pub mod order;
 pub mod pricing;
@@ -27,6 +29,7 @@ pub mod risk;
 pub mod submit;
 pub mod sums;
 pub mod tighten;
+pub mod units;
 pub mod usage;
 pub mod valuation;
 pub mod venue;
@@ -52,6 +55,8 @@ mod tests_bounds;
 mod tests_conduct;
 #[cfg(test)]
 mod tests_control;
+#[cfg(test)]
+mod tests_controls;
 #[cfg(test)]
 mod tests_exits;
 #[cfg(test)]

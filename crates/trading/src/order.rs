@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use spoolgate_rules::instruments::Instrument;
+use super::imitated::Imitated;
+use super::units::Units;
+use spoolgate_rules::instruments::{Instrument, is_imitated};
 use spoolgate_wire::amount::Amount;
-use spoolgate_wire::ids::{OrderId, Principal, StrategyName, Symbol, ThesisSlug};
+use spoolgate_wire::ids::{Currency, OrderId, Principal, StrategyName, Symbol, ThesisSlug};
 use spoolgate_wire::orders::{OrderType, Side, TimeInForce};
 use spoolgate_wire::time::Time;
 
@@ -24,6 +26,9 @@ pub enum OrderRole {
     /// The limit exit that the gate placed with an entry. Its size is the size that the entry's
     /// stop protects.
     Target,
+    /// A difference between the book and a venue that a person booked. It is over in the line that
+    /// places it.
+    Adjust,
 }
 
 /// How an order ended.
@@ -130,6 +135,35 @@ impl Order {
         self.at_venue.as_ref()?.ending
     }
 
+    /// Returns how many units a protective stop covers, and at which trigger. On paper it covers what is
+    /// left of it. At a venue it covers what the venue has confirmed; for `grace_ms` after a change it
+    /// counts as confirmed; and it covers nothing once the market has been beyond its trigger for as
+    /// long without a trade.
+    pub fn cover(&self, now: Time, grace_ms: i64) -> (Amount, Option<Amount>) {
+        let whole = (self.leaves(), self.trigger);
+        let Some(venue) = &self.at_venue else {
+            return whole;
+        };
+        // A time later than now dates from before the clock was set back.
+        let is_fresh = |at: Option<Time>| at.is_some_and(|at| now.since_ms(at) < grace_ms);
+        if venue.passed_at.is_some() && !is_fresh(venue.passed_at) {
+            return (Amount::ZERO, self.trigger);
+        }
+        // Lines of earlier versions do not tell what was confirmed.
+        let is_old = venue.told_at.is_none();
+        let confirmed_at = venue.works.map(|works| works.at);
+        if is_old || is_fresh(venue.unconfirmed_since) || is_fresh(confirmed_at) {
+            return whole;
+        }
+        match venue.works.filter(|_| venue.told.is_some()) {
+            Some(works) => {
+                let left = works.size.checked_sub(self.filled).unwrap_or(Amount::ZERO);
+                (left.max(Amount::ZERO).min(self.leaves()), works.trigger)
+            }
+            None => (Amount::ZERO, self.trigger),
+        }
+    }
+
     /// Whether it is for a venue that does not work it: no bridge was instructed about it yet, or it
     /// is back at the gate.
     pub fn is_untold(&self) -> bool {
@@ -230,10 +264,30 @@ pub struct AtVenue {
     pub version: u32,
     /// What the last instruction stated; `None` if there was none, or if it was a cancel.
     pub told: Option<Told>,
-    /// Sizes that the venue may be working, each with the version that stated it: from the last
-    /// version that the venue certainly works, without sizes that a later version reaches or
-    /// exceeds. So the first is the largest.
-    pub sizes: Vec<(u32, Amount)>,
+    /// What the venue may be working, oldest first: from the last version that it certainly works, at
+    /// most [`STATED_MAX`].
+    pub sizes: Vec<Stated>,
+    /// The highest version whose entry in `sizes` stands for earlier ones too.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub merged: u32,
+    /// When the last instruction was given, on the gate's clock; absent in old lines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told_at: Option<Time>,
+    /// Whether the last instruction reached nobody or came too late, so that it must be given again.
+    #[serde(default, skip_serializing_if = "is_kept")]
+    pub lost: bool,
+    /// What the venue has confirmed to work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub works: Option<Works>,
+    /// Since when the venue has not confirmed what the order shall be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unconfirmed_since: Option<Time>,
+    /// Of a stop: when the market passed its trigger and it did not trade.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passed_at: Option<Time>,
+    /// When a person was last told that its bridge does not answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alarmed_at: Option<Time>,
     /// How the order shall end, once the gate wants to end it.
     pub ending: Option<OrderEnd>,
     /// Which check ends it, if it is pulled.
@@ -248,10 +302,57 @@ pub struct AtVenue {
     /// Whether an order that [rests](Order::rests) at the gate was let go, because the market is there.
     #[serde(default, skip_serializing_if = "is_kept")]
     pub released: bool,
-    /// The version of the last `place`, if there was one after the first. Ends that the bridge reported
-    /// of earlier versions are no news then.
+    /// The version of the last `place`, if there was one after the first. The end of an earlier version
+    /// is not the end of the order then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub again: Option<u32>,
+    /// In what the venue trades the instrument; absent for orders of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub units: Option<Box<Units>>,
+    /// What the imitated exchange knows besides; only of orders that were sent there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub imitated: Option<Box<Imitated>>,
+}
+
+/// A version of an order that a venue may be working: the version, its whole size, and the trigger of
+/// a stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Stated(
+    /// The version.
+    pub u32,
+    /// The whole size.
+    pub Amount,
+    /// The trigger; absent in old lines.
+    #[serde(default)]
+    pub Option<Amount>,
+);
+
+/// Maximum number of versions of one order that are kept apart; of more, the oldest two count as one
+/// with the larger size.
+pub const STATED_MAX: usize = 16;
+
+/// How long an instruction that was not carried out rests before it is given again, milliseconds: a
+/// bridge whose clock is ahead refuses each of them.
+const AGAIN_AFTER_MS: i64 = 5_000;
+
+/// A version of an order that its venue has confirmed to work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Works {
+    /// The version.
+    pub version: u32,
+    /// The whole size.
+    pub size: Amount,
+    /// The trigger of a stop.
+    pub trigger: Option<Amount>,
+    /// When it was confirmed, on the gate's clock.
+    pub at: Time,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)]
+const fn is_zero(version: &u32) -> bool {
+    *version == 0
 }
 
 const fn enforced() -> bool {
@@ -289,18 +390,33 @@ impl AtVenue {
             version: 0,
             told,
             sizes: Vec::new(),
+            merged: 0,
+            told_at: None,
+            lost: false,
+            works: None,
+            unconfirmed_since: None,
+            passed_at: None,
+            alarmed_at: None,
             ending,
             why: None,
             gone: false,
             reduce_only,
             released: false,
             again: None,
+            units: None,
+            imitated: None,
         }
+    }
+
+    /// Trades in these units.
+    pub fn in_units(self, units: Option<Box<Units>>) -> AtVenue {
+        AtVenue { units, ..self }
     }
 
     /// The state of another order at the same venue.
     fn anew(&self) -> AtVenue {
         AtVenue::new(self.bridge.clone(), self.multiplier, self.reduce_only)
+            .in_units(self.units.clone())
     }
 
     /// Whether the venue was asked to take the order out of the market for a while.
@@ -321,26 +437,76 @@ impl AtVenue {
 
     /// Returns the largest size that the venue may be working.
     pub fn most(&self) -> Amount {
-        self.sizes.first().map_or(Amount::ZERO, |(_, size)| *size)
+        let sizes = self.sizes.iter().map(|Stated(_, size, _)| *size);
+        sizes.max().unwrap_or(Amount::ZERO)
+    }
+
+    /// Whether the last instruction was not carried out, and it is too early to give it again.
+    pub fn is_resting_after_loss(&self, now: Time) -> bool {
+        // A time later than now dates from before the clock was set back.
+        let is_early = |told_at: Time| (0..AGAIN_AFTER_MS).contains(&now.since_ms(told_at));
+        self.lost && self.ending.is_none() && self.told_at.is_some_and(is_early)
+    }
+
+    /// Whether `version` may be taken for one that reached nobody.
+    pub fn can_take_back(&self, version: u32) -> bool {
+        let is_kept = |Stated(kept, ..): &Stated| *kept == version;
+        self.is_out() && version > self.merged && self.sizes.iter().any(is_kept)
+    }
+
+    /// Since when the bridge has not answered the newest instruction.
+    pub fn unanswered_since(&self) -> Option<Time> {
+        let is_answered = self
+            .works
+            .is_some_and(|works| works.version == self.version);
+        self.told_at.filter(|_| self.is_out() && !is_answered)
     }
 
     /// Records an instruction.
     pub(super) fn instruct(&mut self, instruction: &Instruction) {
         self.version = instruction.version;
+        if is_imitated(&self.bridge) {
+            self.imitated.get_or_insert_default().instruct(instruction);
+        }
         let Instruction { size, trigger, .. } = *instruction;
         self.told = (instruction.instruction != Verb::Cancel).then_some(Told { size, trigger });
         if instruction.instruction == Verb::Place && instruction.version > 1 {
             (self.gone, self.again) = (false, Some(instruction.version));
         }
-        if instruction.instruction != Verb::Cancel {
-            while self
-                .sizes
-                .last()
-                .is_some_and(|(_, earlier)| *earlier <= size)
+        (self.told_at, self.lost, self.alarmed_at) = (instruction.at.or(self.told_at), false, None);
+        self.unconfirmed_since = self.unconfirmed_since.or(instruction.at);
+        // Lines of earlier versions kept no sizes that a later one reaches.
+        if instruction.instruction != Verb::Cancel && instruction.at.is_none() {
+            while let Some(Stated(_, earlier, _)) = self.sizes.last()
+                && *earlier <= size
             {
                 self.sizes.pop();
             }
-            self.sizes.push((instruction.version, size));
+        }
+        if instruction.instruction != Verb::Cancel {
+            let trigger = trigger.filter(|_| instruction.at.is_some());
+            self.sizes.push(Stated(instruction.version, size, trigger));
+        }
+        if self.sizes.len() > STATED_MAX {
+            let Stated(_, oldest, _) = self.sizes.remove(0);
+            if let Some(Stated(version, size, _)) = self.sizes.first_mut() {
+                (*size, self.merged) = (oldest.max(*size), *version);
+            }
+        }
+    }
+
+    /// Records that a version reached nobody, or came too late.
+    pub(super) fn take_back(&mut self, version: u32) {
+        if !self.can_take_back(version) {
+            return;
+        }
+        if let Some(imitated) = &mut self.imitated {
+            imitated.take_back(version);
+        }
+        self.sizes.retain(|Stated(kept, ..)| *kept != version);
+        self.lost |= version == self.version;
+        if self.sizes.is_empty() {
+            self.is_gone();
         }
     }
 
@@ -353,19 +519,59 @@ impl AtVenue {
     }
 
     /// Records a report.
-    pub(super) fn report(&mut self, working: Option<u32>, gone: bool) {
+    pub(super) fn report(&mut self, working: Option<u32>, gone: bool, at: Option<Time>) {
         if let Some(working) = working {
-            self.sizes.retain(|(version, _)| *version >= working);
+            self.sizes.retain(|Stated(version, ..)| *version >= working);
+            if working == self.version {
+                (self.unconfirmed_since, self.passed_at) = (None, None);
+            }
+            let at = at.filter(|_| self.told_at.is_some());
+            if let (Some(&Stated(version, size, trigger)), Some(at)) = (self.sizes.first(), at) {
+                self.works = (version == working).then_some(Works {
+                    version,
+                    size,
+                    trigger,
+                    at,
+                });
+            }
+        }
+        if let Some(imitated) = &mut self.imitated {
+            imitated.answer(working, gone);
         }
         if gone {
-            (self.gone, self.released) = (true, false);
-            self.sizes.clear();
+            self.is_gone();
         }
+    }
+
+    /// Records that the venue works no version up to this one.
+    pub(super) fn end_up_to(&mut self, ended: Option<u32>) {
+        let Some(ended) = ended.filter(|ended| self.knows_up_to(*ended)) else {
+            return;
+        };
+        self.works = self.works.filter(|works| works.version > ended);
+        self.sizes.retain(|Stated(version, ..)| *version > ended);
+        if let Some(imitated) = &mut self.imitated {
+            imitated.end_up_to(ended);
+        }
+        if self.sizes.is_empty() {
+            self.is_gone();
+        }
+    }
+
+    /// Whether the venue may be working this version or an earlier one.
+    pub fn knows_up_to(&self, version: u32) -> bool {
+        let mut sizes = self.sizes.iter();
+        self.is_out() && sizes.any(|Stated(kept, ..)| *kept <= version)
+    }
+
+    fn is_gone(&mut self) {
+        (self.gone, self.released, self.works) = (true, false, None);
+        self.sizes.clear();
     }
 }
 
 /// What an instruction asks a bridge to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
     /// Place the order; later, where the venue does not keep what reduces within the position, let it
@@ -406,6 +612,12 @@ pub struct Instruction {
     pub time_in_force: TimeInForce,
     /// Whether it may only reduce what is held.
     pub reduce_only: bool,
+    /// When it was given, on the gate's clock; absent in old lines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Time>,
+    /// After this time the bridge must not send it; `None` for a cancel, and in old lines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub valid_until: Option<Time>,
 }
 
 /// A strategy's net position in one symbol.
@@ -465,6 +677,9 @@ pub struct HeldAt {
     /// Whether the venue keeps orders that reduce within the position.
     #[serde(default = "enforced", skip_serializing_if = "is_enforced")]
     pub reduce_only: bool,
+    /// In what the venue trades the instrument; absent for positions of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub units: Option<Box<Units>>,
 }
 
 impl Position {
@@ -476,8 +691,10 @@ impl Position {
             bridge,
             multiplier,
             reduce_only,
+            units,
         } = held_at;
-        Some(AtVenue::new(bridge.clone(), *multiplier, *reduce_only))
+        let at_venue = AtVenue::new(bridge.clone(), *multiplier, *reduce_only);
+        Some(at_venue.in_units(units.clone()))
     }
 
     /// Whether the position is held at the venue to which orders of this instrument go.
@@ -527,6 +744,9 @@ pub struct Fill {
     pub multiplier: Amount,
     /// Fee, account currency; below 0 if the venue paid it.
     pub fee: Amount,
+    /// In what the fee was paid; absent if it was paid in account currency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fee_paid: Option<Box<FeePaid>>,
     /// Maker or taker.
     pub liquidity: Liquidity,
     /// Profit or loss realised against the position's cost, before fees; 0 for a fill that opens.
@@ -535,4 +755,35 @@ pub struct Fill {
     pub market_time: Time,
     /// When the gate recorded the fill.
     pub recorded_at: Time,
+}
+
+/// A fee that was paid in another currency than the account's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FeePaid {
+    /// The currency.
+    pub currency: Currency,
+    /// The fee in it; below 0 if the venue paid it.
+    pub amount: Amount,
+    /// Whether it was taken from what was bought, so that the position grew by that much less.
+    #[serde(default, skip_serializing_if = "is_kept")]
+    pub from_size: bool,
+}
+
+impl Fill {
+    /// Returns by how much the position moves, units without a sign: the size, less a fee that was taken
+    /// from it. `None` if it is not exact.
+    pub fn moved(&self) -> Option<Amount> {
+        let taken = self.fee_paid.as_ref().filter(|paid| paid.from_size);
+        taken.map_or(Some(self.size), |paid| self.size.checked_sub(paid.amount))
+    }
+
+    /// Returns by how much the signed position changes. `None` if it is not exact.
+    pub fn moves(&self) -> Option<Amount> {
+        let moved = self.moved()?;
+        Some(match self.side {
+            Side::Buy => moved,
+            Side::Sell => -moved,
+        })
+    }
 }

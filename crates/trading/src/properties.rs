@@ -346,6 +346,7 @@ impl Walk {
                 row,
                 None,
                 self.world.now,
+                0,
             )
             .unwrap()
             {

@@ -6,6 +6,7 @@ use super::order::{Order, OrderRole, Position};
 use spoolgate_rules::instruments::Instrument;
 use spoolgate_rules::safety::Safety;
 use spoolgate_wire::amount::Amount;
+use spoolgate_wire::time::Time;
 
 /// Computes the risk of `size` entered at `entry` with its stop at `stop`: (|entry - stop| +
 /// taker_fee x (entry + stop) + stop_slippage x stop) x size x multiplier.
@@ -27,7 +28,8 @@ pub fn of_entry(
 
 /// Computes the risk of an open position: for each protective stop (|mark - out| + (stop_slippage +
 /// taker_fee) x out) x leaves x multiplier, where `out` is the stop, or the mark if the mark has
-/// passed the stop. Size without a stop risks its whole notional. The exit fee is included;
+/// passed the stop. Size without a stop, or with one that its venue does not confirm, risks its whole
+/// notional. The exit fee is included;
 /// otherwise limits would hold only until the stops fill.
 pub fn of_position(
     book: &Book,
@@ -35,11 +37,13 @@ pub fn of_position(
     mark: Amount,
     instrument: &Instrument,
     safety: &Safety,
+    now: Time,
 ) -> Option<Amount> {
     let mut unprotected = position.size.abs();
     let mut each_size = Amount::ZERO;
     for order in stops_of(book, position) {
-        let Some(stop) = order.trigger else { continue };
+        let (covers, trigger) = order.cover(now, grace_ms(safety));
+        let Some(stop) = trigger else { continue };
         let out = if position.size.is_positive() {
             stop.min(mark)
         } else {
@@ -47,13 +51,38 @@ pub fn of_position(
         };
         let costs = out.checked_mul(safety.stop_slippage.checked_add(*instrument.taker_fee)?)?;
         let each = mark.checked_sub(out)?.abs().checked_add(costs)?;
-        let covered = order.leaves().min(unprotected);
+        let covered = covers.min(unprotected);
         each_size = each_size.checked_add(each.checked_mul(covered)?)?;
         unprotected = unprotected.checked_sub(covered)?;
     }
     each_size
         .checked_add(mark.checked_mul(unprotected)?)?
         .checked_mul(*instrument.multiplier)
+}
+
+/// How long a stop at a venue counts before it is confirmed, milliseconds.
+pub fn grace_ms(safety: &Safety) -> i64 {
+    i64::from(*safety.bridges.stop_confirm_s).saturating_mul(1000)
+}
+
+/// Returns the first stop of a position that its venue does not confirm, if the position is not covered
+/// whole without it.
+pub fn unconfirmed<'a>(
+    book: &'a Book,
+    position: &'a Position,
+    safety: &Safety,
+    now: Time,
+) -> Option<&'a Order> {
+    let covers = |stop: &Order| stop.cover(now, grace_ms(safety)).0;
+    let mut sum = Some(Amount::ZERO);
+    for stop in stops_of(book, position) {
+        sum = sum.and_then(|sum| sum.checked_add(covers(stop)));
+    }
+    if sum.is_some_and(|sum| sum >= position.size.abs()) {
+        return None;
+    }
+    let mut stops = stops_of(book, position);
+    stops.find(|stop| covers(stop) < stop.leaves())
 }
 
 /// Computes the risk of the open part of an entry, from `entry`, its worst price, down to its own

@@ -8,6 +8,7 @@ use super::exits;
 use super::headroom::headroom;
 use super::order::{AtVenue, Merged, Order, OrderEnd, OrderRole, Position};
 use super::requests::{Context, Verdict};
+use super::units::Units;
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::instruments::Instrument;
 use spoolgate_wire::amount::Amount;
@@ -44,7 +45,7 @@ pub fn submit(book: &Book, rules: &Rulebook, order: &SubmitOrder, ctx: &Context)
             );
             placed(order, entry)
                 .into_iter()
-                .map(Change::OrderPlaced)
+                .map(|order| Change::OrderPlaced(Box::new(order)))
                 .collect()
         }
         _ => {
@@ -87,7 +88,7 @@ fn exit_changes(
     let merged = joining.into.and_then(|waiting| {
         Some(Change::ExitMerged(Merged {
             order_id: waiting.order_id,
-            size: waiting.size.checked_add(order.size)?,
+            size: waiting.size.checked_add(waiting.whole(order.size))?,
             time_in_force: exits::longer(waiting.time_in_force, order.time_in_force),
             at: ctx.now,
         }))
@@ -101,7 +102,16 @@ fn exit_changes(
         .collect();
     let held = book.positions.get(&(symbol.clone(), strategy.clone()));
     let at_venue = held.and_then(Position::exit_at_venue);
+    let at_venue = at_venue.map(|at_venue| {
+        // The venue may have changed its lot since the position was opened.
+        let now = rules.instruments.get(symbol).map(Units::of).map(Box::new);
+        let kept = at_venue.units.clone();
+        at_venue.in_units(now.or(kept))
+    });
     let mut exit = new_order(order, &sent_by(ctx), OrderRole::Exit, at_venue);
+    // Only an exit of all that is left may be off the lot.
+    let whole = Some(exit.whole(exit.size)).filter(|whole| whole.is_positive());
+    exit.size = whole.unwrap_or(exit.size);
     let is_over = let_go(book, rules, &mut exit, ctx.now);
     let over = Change::OrderClosed {
         order_id: exit.order_id,
@@ -109,7 +119,7 @@ fn exit_changes(
         at: ctx.now,
         why: None,
     };
-    changes.push(Change::OrderPlaced(exit));
+    changes.push(Change::OrderPlaced(Box::new(exit)));
     changes.extend(is_over.then_some(over));
     changes
 }
@@ -200,13 +210,14 @@ fn new_order(
 
 /// Returns the venue state of a new order of this instrument, before any instruction; `None` on
 /// paper.
-fn at_venue_of(instrument: Option<&Instrument>) -> Option<AtVenue> {
+pub fn at_venue_of(instrument: Option<&Instrument>) -> Option<AtVenue> {
     let instrument = instrument?;
-    Some(AtVenue::new(
+    let at_venue = AtVenue::new(
         instrument.bridge.clone()?,
         *instrument.multiplier,
         instrument.reduce_only,
-    ))
+    );
+    Some(at_venue.in_units(Some(Box::new(Units::of(instrument)))))
 }
 
 fn protective_stop(entry: &Order, trigger: Amount) -> Order {

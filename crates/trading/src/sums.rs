@@ -47,6 +47,7 @@ pub struct Sums<'a> {
     open_risk: OnceCell<Result<Amount, Unknown>>,
     taken: OnceCell<Result<Amount, Unknown>>,
     free: OnceCell<Result<Amount, Unknown>>,
+    turnover: OnceCell<Result<Amount, Unknown>>,
 }
 
 /// The open orders. Clones of sums share them.
@@ -65,7 +66,9 @@ pub struct Entry<'a> {
     pub order: &'a Order,
     /// Possible loss down to its stop, account currency.
     pub risk: Result<Amount, Unknown>,
-    /// Cash that it takes, account currency.
+    /// What it may still turn over, account currency.
+    pub notional: Result<Amount, Unknown>,
+    /// Cash that it takes: `notional` and its fee, account currency.
     pub cost: Result<Amount, Unknown>,
 }
 
@@ -78,6 +81,8 @@ pub struct Leg<'a> {
     pub strategy: &'a StrategyName,
     /// What it may come to hold. `None` if it is not exact.
     pub reach: Option<Reach>,
+    /// Whether it counts as open: it has a position that is not dust, or a working entry.
+    pub is_open: bool,
 }
 
 impl Leg<'_> {
@@ -147,6 +152,7 @@ impl<'a> Sums<'a> {
             open_risk: OnceCell::new(),
             taken: OnceCell::new(),
             free: OnceCell::new(),
+            turnover: OnceCell::new(),
         }
     }
 
@@ -189,6 +195,7 @@ impl<'a> Sums<'a> {
         self.open_risk = OnceCell::new();
         self.taken = OnceCell::new();
         self.free = OnceCell::new();
+        self.turnover = OnceCell::new();
     }
 
     /// Returns the working entries that count, by order id.
@@ -221,7 +228,14 @@ impl<'a> Sums<'a> {
         };
         let instrument = self.rules.instruments.get(symbol)?;
         let (mark, _) = self.book.mark(instrument, position.size.is_positive())?;
-        risk::of_position(self.book, position, mark, instrument, &self.rules.safety)
+        risk::of_position(
+            self.book,
+            position,
+            mark,
+            instrument,
+            &self.rules.safety,
+            self.now,
+        )
     }
 
     /// Returns what the leg of a strategy in a symbol may come to hold, at the symbol's price.
@@ -252,6 +266,11 @@ impl<'a> Sums<'a> {
         self.legs.get_or_init(|| self.all_legs())
     }
 
+    /// Returns how many legs count as open.
+    pub fn open_legs(&self) -> usize {
+        self.legs().iter().filter(|leg| leg.is_open).count()
+    }
+
     /// Returns every symbol that has anything open, by name.
     pub fn symbols(&self) -> &[Open<'a>] {
         self.symbols.get_or_init(|| self.all_symbols())
@@ -278,6 +297,21 @@ impl<'a> Sums<'a> {
             })
         };
         self.taken.get_or_init(sum).clone()
+    }
+
+    /// Returns the notional of the day's entry fills and of every working entry, account currency. An
+    /// entry counts at the price of its cost.
+    ///
+    /// # Errors
+    /// Returns the row that says which price is missing or which sum is not exact.
+    pub fn turnover(&self) -> Result<Amount, Unknown> {
+        let sum = || {
+            let filled = self.book.account.turnover;
+            self.counted().try_fold(filled, |sum, entry| {
+                exactly(sum.checked_add(entry.notional.clone()?))
+            })
+        };
+        self.turnover.get_or_init(sum).clone()
     }
 
     /// Returns the cash that neither shorts nor working entries need, account currency: cash - 2 x
@@ -373,6 +407,7 @@ impl<'a> Sums<'a> {
                 return Entry {
                     order,
                     risk: Err(unknown.clone()),
+                    notional: Err(unknown.clone()),
                     cost: Err(unknown.clone()),
                 };
             }
@@ -382,10 +417,12 @@ impl<'a> Sums<'a> {
         let entry = pricing::worst_entry(&terms, market, *safety.entry_slippage);
         let risk = entry.and_then(|entry| risk::of_pending(order, stop, entry, instrument, safety));
         let price = pricing::cost_price(&terms, market, entry);
-        let cost = price.and_then(|price| cost(price, order.open(), instrument));
+        let notional = price.and_then(|price| notional(price, order.open(), instrument));
+        let cost = notional.and_then(|notional| with_fee(notional, instrument));
         Entry {
             order,
             risk: exactly(risk),
+            notional: exactly(notional),
             cost: exactly(cost),
         }
     }
@@ -397,16 +434,21 @@ impl<'a> Sums<'a> {
                 symbol: &held.symbol,
                 strategy: &held.strategy,
                 reach: Reach::NOTHING.holding(held.size),
+                is_open: !held.is_dust(),
             })
             .collect();
         for Entry { order, .. } in self.counted() {
             let mut known = legs.iter_mut();
             match known.find(|leg| leg.is_of(&order.strategy, &order.symbol)) {
-                Some(leg) => leg.reach = leg.reach.and_then(|reach| reach.working(order)),
+                Some(leg) => {
+                    leg.reach = leg.reach.and_then(|reach| reach.working(order));
+                    leg.is_open = true;
+                }
                 None => legs.push(Leg {
                     symbol: &order.symbol,
                     strategy: &order.strategy,
                     reach: Reach::NOTHING.working(order),
+                    is_open: true,
                 }),
             }
         }
@@ -455,7 +497,14 @@ impl<'a> Sums<'a> {
                 .book
                 .fresh_mark(instrument, is_long, self.rules, self.now);
             let mark = mark.ok_or_else(|| no_price(&position.symbol))?;
-            let risk = risk::of_position(self.book, position, mark, instrument, &self.rules.safety);
+            let risk = risk::of_position(
+                self.book,
+                position,
+                mark,
+                instrument,
+                &self.rules.safety,
+                self.now,
+            );
             sum = exactly(risk.and_then(|risk| sum.checked_add(risk)))?;
         }
         for entry in self.counted() {
@@ -493,8 +542,14 @@ fn no_price(symbol: &Symbol) -> Unknown {
 
 /// Returns the cash that an entry takes: price x size x multiplier x (1 + taker_fee).
 pub fn cost(price: Amount, size: Amount, instrument: &Instrument) -> Option<Amount> {
-    let notional = price
-        .checked_mul(size)?
-        .checked_mul(*instrument.multiplier)?;
+    with_fee(notional(price, size, instrument)?, instrument)
+}
+
+/// Returns price x size x multiplier.
+pub fn notional(price: Amount, size: Amount, instrument: &Instrument) -> Option<Amount> {
+    price.checked_mul(size)?.checked_mul(*instrument.multiplier)
+}
+
+fn with_fee(notional: Amount, instrument: &Instrument) -> Option<Amount> {
     notional.checked_add(notional.checked_mul(*instrument.taker_fee)?)
 }

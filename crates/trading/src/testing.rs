@@ -66,7 +66,7 @@ instruments:
 ";
 
 /// The checks that [`World::shut`] closes.
-pub(super) const SHUT: [&str; 20] = [
+pub(super) const SHUT: [&str; 22] = [
     "slippage_to_plan",
     "same_direction_exposure",
     "correlated_group",
@@ -74,6 +74,7 @@ pub(super) const SHUT: [&str; 20] = [
     "max_portfolio_risk",
     "loss_budget",
     "gap_budget",
+    "daily_turnover",
     "weekly_loss_halt",
     "instrument_allowed",
     "dead_man",
@@ -86,6 +87,7 @@ pub(super) const SHUT: [&str; 20] = [
     "message_rate",
     "repeated_execution",
     "loss_streak",
+    "reject_streak",
     "cooldown",
 ];
 
@@ -204,6 +206,8 @@ pub(super) struct World {
     pub paused: Option<&'static str>,
     pub limit_factor: Option<Amount>,
     pub key_fault: Option<&'static str>,
+    /// Whether every bridge is alive and reconciled.
+    pub(crate) is_heard: bool,
 }
 
 /// The doors that a world closes, to every entry alike.
@@ -246,6 +250,7 @@ impl World {
             paused: None,
             limit_factor: None,
             key_fault: None,
+            is_heard: true,
         };
         world.apply(&[Change::AccountAdjusted { amount: a("5000") }]);
         world.bar("6800", "6800", "6800", "6800");
@@ -255,14 +260,33 @@ impl World {
 
     /// Returns the entries that are no longer allowed, each with the check.
     pub(crate) fn pulls(&self, margin: &str) -> Vec<(OrderId, String)> {
-        let pulls = guard::pulls(&self.book, &self.rules, self, self.now, a(margin));
+        let book = self.heard();
+        let pulls = guard::pulls(&book, &self.rules, self, self.now, a(margin));
         let told = pulls.into_iter();
         told.map(|pull| (pull.order.order_id, pull.why.check))
             .collect()
     }
 
+    /// Returns the book with a sign of life and a snapshot of every bridge of the rules.
+    fn heard(&self) -> Book {
+        let mut book = self.book.clone();
+        if self.is_heard {
+            for name in self
+                .rules
+                .instruments
+                .values()
+                .filter_map(|it| it.bridge.as_ref())
+            {
+                let bridge = book.bridges.entry(name.clone()).or_default();
+                (bridge.silent, bridge.reconciled_at) = (None, Some(self.now));
+            }
+        }
+        book
+    }
+
     /// Pulls what is no longer allowed, until everything is.
     pub(crate) fn settle(&mut self, margin: &str) {
+        self.book = self.heard();
         let pulls = guard::pulls(&self.book, &self.rules, self, self.now, a(margin));
         let changes: Vec<Change> = pulls
             .iter()
@@ -286,6 +310,7 @@ impl World {
 
     fn with_context<T>(&mut self, run: impl FnOnce(&World, &Context) -> T) -> T {
         self.seq += 1;
+        self.book = self.heard();
         let ctx = Context {
             now: self.now,
             requested_at: self.requested_at.unwrap_or(self.now),
@@ -381,7 +406,8 @@ impl World {
     }
 
     pub(crate) fn rows(&mut self, symbol: &Symbol, rows: &[Row]) -> Vec<Step> {
-        let steps = venue::on_rows(&self.book, &self.rules, symbol, rows, None, self.now).unwrap();
+        let steps = venue::on_rows(&self.book, &self.rules, symbol, rows, None, self.now, 0);
+        let steps = steps.unwrap();
         for step in &steps {
             assert!(serde_json::to_vec(&step.changes).unwrap().len() <= 40_000);
             self.apply(&step.changes);
@@ -476,7 +502,7 @@ impl World {
             strategy.restricted = self.rules.safety.restricted.clone();
             let conduct = self.book.conduct.entry(name.clone()).or_default();
             (conduct.losing, conduct.stopped_out_at) = (9, Some(self.now));
-            conduct.disabled_since = Some(self.now);
+            (conduct.disabled_since, conduct.rejects) = (Some(self.now), 9);
         }
         if let Some(week) = &mut self.book.account.week {
             week.equity = a("1000000000");

@@ -18,7 +18,7 @@ fn an_entry_that_breaks_nothing_passes_every_check_and_brings_its_stop() {
     for order in [buy("0.01"), sell("0.01")] {
         let verdict = world.ask(&order);
         assert!(verdict.accepted, "{:#?}", failed(&verdict));
-        assert_eq!(verdict.checks.len(), 42);
+        assert_eq!(verdict.checks.len(), 44);
         let [Change::OrderPlaced(entry), Change::OrderPlaced(stop)] = verdict.changes.as_slice()
         else {
             panic!()

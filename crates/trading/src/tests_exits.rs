@@ -186,7 +186,7 @@ fn what_agents_did_not_send_neither_counts_nor_gives_way() {
     let position = world.book.positions.values().next().unwrap().clone();
     for seq in 900..902 {
         let order = absent::market_exit(&position, a("0.002"), &alice, seq, world.now);
-        world.apply(&[Change::OrderPlaced(order)]);
+        world.apply(&[Change::OrderPlaced(Box::new(order))]);
     }
     let before: Vec<OrderId> = world.book.orders.keys().copied().collect();
     world.accepted(&sell("0.002"));

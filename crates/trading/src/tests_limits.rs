@@ -112,6 +112,7 @@ fn entries_of_an_instrument_that_is_gone_stop_new_ones() {
             "max_portfolio_risk",
             "loss_budget",
             "gap_budget",
+            "daily_turnover",
             "buying_power"
         ]
     );

@@ -522,6 +522,7 @@ fn a_price_that_is_missing_elsewhere_closes_what_counts_it() {
             "max_portfolio_risk",
             "loss_budget",
             "gap_budget",
+            "daily_turnover",
             "buying_power"
         ]
     );

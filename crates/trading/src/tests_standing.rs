@@ -40,7 +40,7 @@ type Close = fn(&mut World);
 
 #[test]
 fn every_closed_door_pulls() {
-    let doors: [(&str, Close); 19] = [
+    let doors: [(&str, Close); 21] = [
         ("manual_halt", |world| world.halted = Some("halted")),
         ("dead_man", |world| world.unheard = Some("silent")),
         ("strategy_active", |world| world.paused = Some("paused")),
@@ -93,6 +93,10 @@ fn every_closed_door_pulls() {
         ("loss_streak", |world| {
             world.book.conduct.entry(trend()).or_default().losing = 1000;
         }),
+        ("reject_streak", |world| {
+            world.book.conduct.entry(trend()).or_default().rejects = 5;
+        }),
+        ("order_age", |world| world.wait(86_400_001)),
         ("symbol_halt", |world| {
             let gap = super::book::Gap {
                 previous: a("1"),
@@ -189,7 +193,7 @@ fn base(world: &mut World, value: Amount, times: &str) {
 /// above the sum, without a margin and with one.
 #[test]
 fn every_sum_at_one_unit_below_on_and_above() {
-    let tables: [(&str, Set); 10] = [
+    let tables: [(&str, Set); 11] = [
         ("max_single_trade_risk", |world, value| {
             world.rules.safety.max_single_trade_risk = a("0.01").try_into().unwrap();
             base(world, value, "100");
@@ -230,15 +234,20 @@ fn every_sum_at_one_unit_below_on_and_above() {
         ("gap_budget", |world, value| {
             world.rules.safety.max_weekly_loss = value.try_into().unwrap();
         }),
+        ("daily_turnover", |world, value| {
+            world.rules.safety.max_daily_turnover = a("0.5").try_into().unwrap();
+            base(world, value, "2");
+        }),
         ("max_open_orders", |world, value| {
             world.rules.safety.max_open_orders = value.to_string().parse().unwrap();
         }),
     ];
     // 0.01 x 6803.4; (6750 - 6700 + 0.001 x (6750 + 6700) + 0.001 x 6700) x 0.01; a tenth of the
-    // first.
+    // first; 0.01 x 6750.
     let value = |check: &str| match check {
         "max_single_trade_risk" | "max_portfolio_risk" | "loss_budget" => a("0.7015"),
         "gap_budget" => a("6.8034"),
+        "daily_turnover" => a("67.5"),
         _ => a("68.034"),
     };
     let loosened = || {
@@ -386,6 +395,7 @@ fn a_row_whose_open_makes_an_entry_inadmissible_does_not_fill_it() {
             &[bar(open)],
             Some(&world),
             world.now,
+            0,
         );
         let changes = steps.unwrap().into_iter().flat_map(|step| step.changes);
         let ended: Vec<_> = changes.filter_map(|change| change.ended()).collect();

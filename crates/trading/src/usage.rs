@@ -14,7 +14,7 @@ use super::valuation::is_fresh;
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::instruments::Instrument;
 use spoolgate_wire::amount::Amount;
-use spoolgate_wire::checks::CheckRow;
+use spoolgate_wire::checks::{CheckRow, is_near};
 use spoolgate_wire::ids::{OrderId, Principal, StrategyName, Symbol, ThesisSlug};
 use spoolgate_wire::orders::{OrderType, Side, SubmitOrder, TimeInForce};
 use spoolgate_wire::time::Time;
@@ -37,6 +37,8 @@ pub struct LimitUse {
     pub unit: Cow<'static, str>,
     /// Source of the limit.
     pub source: Cow<'static, str>,
+    /// Whether at least `warn_at` of the limit is used.
+    pub warning: bool,
     /// Why nothing is left, or why the value is unknown; null if something is left.
     pub closed: Option<Cow<'static, str>>,
 }
@@ -60,6 +62,9 @@ pub fn usage(book: &Book, rules: &Rulebook, now: Time, reduced: &Reduced) -> Vec
     rows.extend(probe.counts());
     for name in rules.strategies.keys() {
         rows.extend(probe.strategy(name, reduced.get(name).copied()));
+    }
+    for row in &mut rows {
+        row.warning = is_near(row.used, row.limit, *rules.safety.warn_at);
     }
     rows
 }
@@ -168,9 +173,14 @@ impl<'a> Probe<'a> {
         let windows = self
             .ask("time_window", about)
             .map(|row| of_halt("time_window", "account", row));
-        let halts = self.rules.instruments.keys().filter_map(|symbol| {
-            let row = self.ask("symbol_halt", About { symbol, ..about })?;
-            Some(of_halt("symbol_halt", symbol.as_str(), row))
+        let of_symbol = |check: &'static str, symbol: &Symbol| {
+            let row = self.ask(check, About { symbol, ..about })?;
+            Some(of_halt(check, symbol.as_str(), row))
+        };
+        let symbols = self.rules.instruments.keys();
+        let halts = symbols.flat_map(|symbol| {
+            let checks = ["symbol_halt", "venue_alive"];
+            checks.map(|check| of_symbol(check, symbol))
         });
         let mut rows: Vec<LimitUse> = [loss("daily_loss_halt"), loss("weekly_loss_halt"), drawdown]
             .into_iter()
@@ -179,7 +189,7 @@ impl<'a> Probe<'a> {
         rows.extend(
             windows
                 .into_iter()
-                .chain(halts)
+                .chain(halts.flatten())
                 .filter(|row| row.closed.is_some()),
         );
         rows
@@ -230,6 +240,8 @@ impl<'a> Probe<'a> {
             );
         }
         if factor.is_none() {
+            let turnover = self.ask("daily_turnover", buy);
+            rows.extend(turnover.map(|row| of_row("daily_turnover", "account", row)));
             rows.extend(self.ask("buying_power", buy).map(|row| self.of_cash(row)));
         }
         rows
@@ -265,7 +277,7 @@ impl<'a> Probe<'a> {
             count(
                 "max_open_positions",
                 "account",
-                sums.legs().len(),
+                sums.open_legs(),
                 safety.max_open_positions,
             ),
             count(
@@ -310,7 +322,12 @@ impl<'a> Probe<'a> {
             factor,
         };
         let of = format!("strategy {name}");
-        let plain = ["strategy_allocation", "repeated_execution", "loss_streak"];
+        let plain = [
+            "strategy_allocation",
+            "repeated_execution",
+            "loss_streak",
+            "reject_streak",
+        ];
         let plain = plain
             .iter()
             .filter_map(|check| Some(of_row(check, &of, self.ask(check, about)?)));
@@ -381,6 +398,7 @@ fn of_row(check: &'static str, of: &str, row: CheckRow) -> LimitUse {
         left,
         unit,
         source,
+        warning: false,
         closed,
     }
 }

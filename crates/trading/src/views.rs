@@ -86,6 +86,10 @@ pub struct PositionView {
     pub direction: &'static str,
     /// Signed size.
     pub size: Amount,
+    /// Whether it is dust: less than its venue takes in one order. It is at risk, and not an open
+    /// position.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub dust: bool,
     /// Cost / (size x multiplier), 8 decimals, for display; null if it cannot be computed.
     pub average_price: Option<String>,
     /// The price it is valued at; null if missing or stale.
@@ -172,15 +176,18 @@ pub fn portfolio(book: &Book, rules: &Rulebook, now: Time, reduced: &Reduced) ->
     }
 }
 
-/// Returns the answer of `orders.list`: the open orders that `wanted` accepts, by id.
+/// Returns the answer of `orders.list`: the open orders that `wanted` accepts, by id. What only the
+/// imitated exchange knows is not shown: a real one would not have told it either.
 pub fn orders(book: &Book, wanted: impl Fn(&Order) -> bool) -> Vec<OrderView> {
     let orders = book.orders.values().filter(|order| wanted(order));
-    orders
-        .map(|order| OrderView {
-            order: order.clone(),
-            leaves: order.leaves(),
-        })
-        .collect()
+    let view = |order: &Order| {
+        let (mut order, leaves) = (order.clone(), order.leaves());
+        if let Some(venue) = &mut order.at_venue {
+            venue.imitated = None;
+        }
+        OrderView { order, leaves }
+    };
+    orders.map(view).collect()
 }
 
 /// Returns the answer of `market.get`; `None` if the instrument is not configured.
@@ -237,6 +244,7 @@ fn position_view(book: &Book, rules: &Rulebook, position: &Position, now: Time) 
         symbol: position.symbol.clone(),
         direction: direction.as_str(),
         size: position.size,
+        dust: position.is_dust(),
         average_price,
         mark,
         unrealised,

@@ -95,6 +95,10 @@ names! {
     GrantEnd = "grant.end",
     PositionClose = "position.close",
     VenueAssume = "venue.assume",
+    VenueSnapshot = "venue.snapshot",
+    PositionAdjust = "position.adjust",
+    LimitsOverride = "limits.override",
+    LimitsEnd = "limits.end",
 }
 
 /// There is no action of this name.

@@ -662,6 +662,19 @@ pub mod wire {
         required(deserializer).map(Some)
     }
 
+    /// For `deserialize_with`: as [`required`], but null is none.
+    ///
+    /// # Errors
+    /// As [`required`].
+    pub fn nullable<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Amount>, D::Error> {
+        match <&RawValue>::deserialize(deserializer)?.get() {
+            "null" => Ok(None),
+            json => from_json_text(json).map(Some).map_err(D::Error::custom),
+        }
+    }
+
     fn from_json_text(json: &str) -> Result<Amount, AmountError> {
         match json
             .strip_prefix('"')

@@ -29,6 +29,14 @@ pub struct CheckRow {
     /// Why the check failed or could not be computed; or what an exempt check would have reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Cow<'static, str>>,
+    /// Whether the value has come near the limit, which refuses nothing.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub warning: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 impl CheckRow {
@@ -67,6 +75,7 @@ impl CheckRow {
             source: source.into(),
             unit: Cow::Borrowed(unit),
             reason: None,
+            warning: false,
         }
     }
 
@@ -108,6 +117,14 @@ impl CheckRow {
         self
     }
 
+    /// Returns the row with a warning if it passed and its value is at least `warn_at` of its limit. A
+    /// limit below 0, as of profit, is reached from above.
+    #[must_use]
+    pub fn warned(mut self, warn_at: Amount) -> CheckRow {
+        self.warning = self.passed && is_near(self.value, self.limit, warn_at);
+        self
+    }
+
     /// Returns the row with a remark that leaves its outcome as it is.
     #[must_use]
     pub fn remarked(self, remark: impl Into<Cow<'static, str>>) -> CheckRow {
@@ -126,6 +143,20 @@ impl CheckRow {
         }
         self
     }
+}
+
+/// Whether a value is at least `warn_at` of its limit, both below 0 or the limit above 0.
+pub fn is_near(value: Option<Amount>, limit: Option<Amount>, warn_at: Amount) -> bool {
+    let (Some(value), Some(limit)) = (value, limit) else {
+        return false;
+    };
+    let (value, limit) = if limit.is_negative() {
+        (-value, -limit)
+    } else {
+        (value, limit)
+    };
+    let from = limit.checked_mul(warn_at);
+    limit.is_positive() && from.is_some_and(|from| value >= from)
 }
 
 /// A row of the check vector.
@@ -147,6 +178,9 @@ pub struct AnsweredRow<'a> {
     /// Why it failed or could not be computed, in words; or what an exempt check would have said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Cow<'a, str>>,
+    /// Whether the value has come near the limit (`warn_at` of safety.yaml), which refuses nothing.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub warning: bool,
 }
 
 /// The only conversion of a row. It exists because the contract calls the same member `name` in a
@@ -161,6 +195,7 @@ impl<'a> From<&'a CheckRow> for AnsweredRow<'a> {
             source: Cow::Borrowed(&row.source),
             unit: Cow::Borrowed(&row.unit),
             reason: row.reason.as_deref().map(Cow::Borrowed),
+            warning: row.warning,
         }
     }
 }

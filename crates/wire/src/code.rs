@@ -178,6 +178,10 @@ codes! {
     /// A report that contradicts the instructions.
     ReportImpossible = "REPORT_IMPOSSIBLE", Refused, "compare the venue's orders with `spoolgate \
         orders`; a person must clear the symbol";
+    /// A snapshot of a venue that was not taken after the bridge's newest booked report, or in an
+    /// earlier run of the bridge.
+    SnapshotStale = "SNAPSHOT_STALE", Refused, "send the reports that are missing, then take another \
+        snapshot";
     /// The request contradicts the state it would change.
     StateConflict = "STATE_CONFLICT", Refused, "look at the current state, then decide again";
     /// A control decision was refused; `data.errors` lists the reasons.

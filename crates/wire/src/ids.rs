@@ -70,6 +70,13 @@ macro_rules! names {
     )*};
 }
 
+impl Currency {
+    /// The currency of an account that names none.
+    pub fn usd() -> Currency {
+        Currency("USD".to_owned())
+    }
+}
+
 names! {
     /// The id of a request. Never ends in `.error` or `.decision`: the gate uses such names for
     /// answers.
@@ -132,6 +139,11 @@ names! {
         digit",
         r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$",
         |t| starts_alphanumeric(t) && t.len() <= 128 && t.bytes().all(id_byte);
+    /// A currency or coin as its exchange names it, such as `USD` or `BTC`.
+    Currency, "currency", "1 to 16 of letters, digits and `._-`, starting with a letter or digit",
+        r"^[A-Za-z0-9][A-Za-z0-9._-]{0,15}$",
+        |t| starts_alphanumeric(t) && t.len() <= 16
+            && t.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
     /// A traded instrument, such as `BTC-USD`.
     Symbol, "symbol", "1 to 32 of letters, digits and `._/-`, starting with a letter or digit",
         r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,31}$",

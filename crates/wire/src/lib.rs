@@ -22,6 +22,7 @@ pub mod heads;
 pub mod host;
 pub mod ids;
 pub mod json;
+pub mod limits;
 pub mod market;
 mod named;
 pub mod orders;

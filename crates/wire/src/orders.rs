@@ -214,6 +214,27 @@ pub struct ClosePosition {
     pub reason: String,
 }
 
+/// `position.adjust`: a person books a difference between the book and a venue.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AdjustPosition {
+    /// The strategy whose position it is.
+    pub strategy: StrategyName,
+    /// Instrument, traded at a venue behind a bridge.
+    pub symbol: Symbol,
+    /// What is added to the signed position: above 0 as a purchase, below 0 as a sale; not 0.
+    #[serde(deserialize_with = "amount::wire::required")]
+    #[schemars(schema_with = "crate::schema::amount_not_0")]
+    pub size: Amount,
+    /// The price at which it is booked, account currency per unit; above 0.
+    #[serde(deserialize_with = "amount::wire::required")]
+    #[schemars(schema_with = "crate::schema::amount_above_0")]
+    pub price: Amount,
+    /// The reason.
+    #[schemars(schema_with = "crate::schema::said::<{ crate::admin::REASON_BYTES_MAX }>")]
+    pub reason: String,
+}
+
 /// `order.tighten_stop`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -146,6 +146,15 @@ fn has_wire_shape(text: &str) -> bool {
     matches && !leap && fraction_ok
 }
 
+impl Time {
+    /// Returns the time of day, UTC, as `14:00`, or as `14:00:05` where the seconds are not 0.
+    pub fn clock(self) -> String {
+        let text = self.to_string();
+        let of_day = text.get(11..19).unwrap_or(&text);
+        of_day.strip_suffix(":00").unwrap_or(of_day).to_owned()
+    }
+}
+
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match jiff::Timestamp::from_millisecond(self.0) {

@@ -4,9 +4,16 @@
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::amount::{self, Amount};
-use super::ids::{ExecId, OrderId};
+use super::ids::{Currency, ExecId, OrderId, Symbol};
+use super::orders::Side;
 use super::payload::PayloadError;
 use super::time::Time;
+
+/// How the ids of reports begin that the gate makes itself of what a person states.
+pub const ASSUMED: &str = "by-";
+
+/// The text of a `rejected` report of a bridge that did nothing about a version: its time had passed.
+pub const EXPIRED: &str = "expired";
 
 /// Longest text of a rejection, in bytes.
 pub const TEXT_BYTES_MAX: usize = 500;
@@ -40,8 +47,12 @@ pub enum ExecEvent {
         last_qty: Amount,
         /// Price of the trade, above 0.
         last_px: Amount,
-        /// Fee of the trade, account currency; a negative fee is a rebate.
+        /// Fee of the trade; a negative fee is a rebate.
         fee: Amount,
+        /// Currency of the fee; `None` if it is the account's.
+        fee_currency: Option<Currency>,
+        /// The fee in account currency, if the report states it.
+        fee_value: Option<Amount>,
         /// Whether the order added or removed liquidity.
         liquidity: TradeLiquidity,
     },
@@ -86,7 +97,8 @@ pub(crate) enum ExecType {
     New,
     /// The venue works another version of the order: with `version`.
     Replaced,
-    /// The order was filled: with `last_qty`, `last_px`, `fee` and `liquidity`.
+    /// The order was filled: with `last_qty`, `last_px`, `fee` and `liquidity`, and if the fee is not in
+    /// account currency with `fee_currency` and perhaps `fee_value`.
     Trade,
     /// The order was cancelled.
     Canceled,
@@ -126,10 +138,19 @@ pub struct Sent {
     #[serde(default, deserialize_with = "amount::wire::optional")]
     #[schemars(schema_with = "crate::schema::amount_above_0")]
     last_px: Option<Amount>,
-    /// Fee of the trade, account currency; a negative fee is a rebate; only for `trade`.
+    /// Fee of the trade, in `fee_currency`; a negative fee is a rebate; only for `trade`.
     #[serde(default, deserialize_with = "amount::wire::optional")]
     #[schemars(schema_with = "crate::schema::amount")]
     fee: Option<Amount>,
+    /// Currency of the fee; if absent, the account's; only for `trade`.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Currency")]
+    fee_currency: Option<Currency>,
+    /// The fee in account currency; needed if `fee_currency` is neither the account's nor the `base` of
+    /// the instrument, and not used otherwise; only for `trade`, and only with `fee_currency`.
+    #[serde(default, deserialize_with = "amount::wire::optional")]
+    #[schemars(schema_with = "crate::schema::amount")]
+    fee_value: Option<Amount>,
     /// Whether the order added (`maker`) or removed (`taker`) liquidity; only for `trade`.
     #[serde(default, deserialize_with = "word_if_given")]
     #[schemars(with = "TradeLiquidity")]
@@ -138,6 +159,173 @@ pub struct Sent {
     #[serde(default, deserialize_with = "present")]
     #[schemars(schema_with = "crate::schema::said::<TEXT_BYTES_MAX>")]
     text: Option<String>,
+}
+
+/// Maximum number of orders in a snapshot.
+pub const SNAPSHOT_ORDERS_MAX: usize = 1000;
+/// Maximum number of balances, positions and foreign orders in a snapshot, each.
+pub const SNAPSHOT_ROWS_MAX: usize = 100;
+/// Longest id of a run of a bridge, bytes.
+pub const RUN_BYTES_MAX: usize = 64;
+/// Longest id that a venue gives an order, bytes.
+pub const VENUE_ID_BYTES_MAX: usize = 100;
+
+/// `venue.snapshot`: what a venue holds and works, as its bridge sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Snapshot {
+    /// The id of the bridge's run, as in its `.alive`.
+    #[schemars(schema_with = "crate::schema::short::<RUN_BYTES_MAX>")]
+    pub run: String,
+    /// When it was taken, by the venue's clock.
+    pub taken_at: Time,
+    /// The `exec_id` of the newest report of the bridge that was booked before it was taken; null if
+    /// there was none.
+    #[serde(deserialize_with = "required_or_null")]
+    #[schemars(schema_with = "crate::schema::or_null::<ExecId>")]
+    pub after_exec: Option<ExecId>,
+    /// What the account holds.
+    #[schemars(extend("maxItems" = SNAPSHOT_ROWS_MAX))]
+    pub balances: Vec<Balance>,
+    /// Positions in derivatives; empty on spot.
+    #[schemars(extend("maxItems" = SNAPSHOT_ROWS_MAX))]
+    pub positions: Vec<VenuePosition>,
+    /// The orders of this gate that the venue works.
+    #[schemars(extend("maxItems" = SNAPSHOT_ORDERS_MAX))]
+    pub orders: Vec<VenueOrder>,
+    /// Open orders at the venue that this bridge did not place.
+    #[schemars(extend("maxItems" = SNAPSHOT_ROWS_MAX))]
+    pub foreign: Vec<ForeignOrder>,
+}
+
+/// What an account holds of a currency.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Balance {
+    /// The currency or coin.
+    pub currency: Currency,
+    /// All of it.
+    #[serde(deserialize_with = "amount::wire::required")]
+    #[schemars(schema_with = "crate::schema::amount")]
+    pub total: Amount,
+    /// What no order locks.
+    #[serde(deserialize_with = "amount::wire::required")]
+    #[schemars(schema_with = "crate::schema::amount")]
+    pub available: Amount,
+}
+
+/// A position in a derivative.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VenuePosition {
+    /// Instrument.
+    pub symbol: Symbol,
+    /// Signed size, units.
+    #[serde(deserialize_with = "amount::wire::required")]
+    #[schemars(schema_with = "crate::schema::amount")]
+    pub size: Amount,
+}
+
+/// An order of this gate that a venue works.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VenueOrder {
+    /// The order.
+    pub order_id: OrderId,
+    /// The version of the instruction that the venue works.
+    #[schemars(schema_with = "crate::schema::whole::<1, { u32::MAX }>")]
+    pub version: u32,
+    /// What it has filled in all versions, units.
+    #[serde(deserialize_with = "amount::wire::required")]
+    #[schemars(schema_with = "crate::schema::amount_from_0")]
+    pub cum_qty: Amount,
+    /// Its whole size, as that version states it, units.
+    #[serde(deserialize_with = "amount::wire::required")]
+    #[schemars(schema_with = "crate::schema::amount_above_0")]
+    pub size: Amount,
+    /// Limit price; null if it has none.
+    #[serde(deserialize_with = "amount::wire::nullable")]
+    #[schemars(schema_with = "crate::schema::amount_or_null")]
+    pub price: Option<Amount>,
+    /// Trigger; null if it has none.
+    #[serde(deserialize_with = "amount::wire::nullable")]
+    #[schemars(schema_with = "crate::schema::amount_or_null")]
+    pub trigger: Option<Amount>,
+}
+
+/// An open order at a venue that its bridge did not place.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ForeignOrder {
+    /// The id that the venue gave it.
+    #[schemars(schema_with = "crate::schema::short::<VENUE_ID_BYTES_MAX>")]
+    pub venue_id: String,
+    /// Instrument.
+    pub symbol: Symbol,
+    /// Buy or sell.
+    #[serde(deserialize_with = "super::word")]
+    pub side: Side,
+    /// Its size, units.
+    #[serde(deserialize_with = "amount::wire::required")]
+    #[schemars(schema_with = "crate::schema::amount_above_0")]
+    pub size: Amount,
+}
+
+impl Snapshot {
+    /// Checks what its types cannot.
+    ///
+    /// # Errors
+    /// Returns [`PayloadError`] for a text or a list that is too long, and for an amount out of range.
+    pub fn check(&self) -> Result<(), PayloadError> {
+        let short = |field: &'static str, text: &str, most: usize| {
+            if (1..=most).contains(&text.len()) {
+                return Ok(());
+            }
+            Err(PayloadError::Length {
+                field,
+                found: text.len(),
+                demand: "give it",
+                most,
+            })
+        };
+        let few = |field: &'static str, found: usize, most: usize| match found <= most {
+            true => Ok(()),
+            false => Err(PayloadError::TooMany {
+                field,
+                found,
+                unit: "entries",
+                most,
+            }),
+        };
+        short("run", &self.run, RUN_BYTES_MAX)?;
+        few("balances", self.balances.len(), SNAPSHOT_ROWS_MAX)?;
+        few("positions", self.positions.len(), SNAPSHOT_ROWS_MAX)?;
+        few("orders", self.orders.len(), SNAPSHOT_ORDERS_MAX)?;
+        few("foreign", self.foreign.len(), SNAPSHOT_ROWS_MAX)?;
+        for order in &self.foreign {
+            short("venue_id", &order.venue_id, VENUE_ID_BYTES_MAX)?;
+            if !order.size.is_positive() {
+                return Err(PayloadError::Range {
+                    field: "size",
+                    found: order.size,
+                    rule: "it must be above 0",
+                });
+            }
+        }
+        for order in &self.orders {
+            let range = |field, found, rule| Err(PayloadError::Range { field, found, rule });
+            if order.version == 0 {
+                return range("version", Amount::ZERO, "it must be at least 1");
+            }
+            if order.cum_qty.is_negative() {
+                return range("cum_qty", order.cum_qty, "it must not be below 0");
+            }
+            if !order.size.is_positive() {
+                return range("size", order.size, "it must be above 0");
+            }
+        }
+        Ok(())
+    }
 }
 
 /// `venue.assume`: a person states what became of an order at a venue that does not answer.
@@ -186,6 +374,10 @@ enum ReportError {
     TakesNo { kind: String, field: &'static str },
     #[error("a trade needs `last_qty`, `last_px`, `fee` and `liquidity`")]
     NoTrade,
+    #[error("`fee_value` needs `fee_currency`; without it `fee` is in account currency")]
+    ValueAlone,
+    #[error("`fee` is {fee} and `fee_value` is {value}: both are paid, or both are received")]
+    Signs { fee: Amount, value: Amount },
     #[error(transparent)]
     Field(#[from] PayloadError),
 }
@@ -199,47 +391,32 @@ impl<'de> Deserialize<'de> for VenueReport {
 }
 
 impl Sent {
+    /// Every field that only some reports have, whether it is present, and whether this kind needs it;
+    /// what this kind may have or not is needed if it is present.
+    fn own(&self) -> [(&'static str, bool, bool); 8] {
+        let is = |kind: ExecType| self.exec_type == kind;
+        let is_working = is(ExecType::New) || is(ExecType::Replaced);
+        let is_trade = is(ExecType::Trade);
+        let (version, currency) = (self.version.is_some(), self.fee_currency.is_some());
+        let value = self.fee_value.is_some();
+        [
+            ("version", version, is_working || !is_trade && version),
+            ("last_qty", self.last_qty.is_some(), is_trade),
+            ("last_px", self.last_px.is_some(), is_trade),
+            ("fee", self.fee.is_some(), is_trade),
+            ("fee_currency", currency, is_trade && currency),
+            ("fee_value", value, is_trade && value),
+            ("liquidity", self.liquidity.is_some(), is_trade),
+            ("text", self.text.is_some(), is(ExecType::Rejected)),
+        ]
+    }
+
     fn check(self) -> Result<VenueReport, ReportError> {
         let kind = || {
             let name = serde_json::to_string(&self.exec_type).unwrap_or_default();
             name.trim_matches('"').to_owned()
         };
-        // Every field that only some reports have, whether it is present, and whether this kind
-        // needs it.
-        let given = [
-            (
-                "version",
-                self.version.is_some(),
-                match self.exec_type {
-                    ExecType::New | ExecType::Replaced => true,
-                    ExecType::Trade => false,
-                    // Optional.
-                    _ => self.version.is_some(),
-                },
-            ),
-            (
-                "last_qty",
-                self.last_qty.is_some(),
-                self.exec_type == ExecType::Trade,
-            ),
-            (
-                "last_px",
-                self.last_px.is_some(),
-                self.exec_type == ExecType::Trade,
-            ),
-            ("fee", self.fee.is_some(), self.exec_type == ExecType::Trade),
-            (
-                "liquidity",
-                self.liquidity.is_some(),
-                self.exec_type == ExecType::Trade,
-            ),
-            (
-                "text",
-                self.text.is_some(),
-                self.exec_type == ExecType::Rejected,
-            ),
-        ];
-        for (field, is_given, is_wanted) in given {
+        for (field, is_given, is_wanted) in self.own() {
             match (is_given, is_wanted) {
                 (false, true) => {
                     let kind = kind();
@@ -285,7 +462,12 @@ impl Sent {
             }
             (ExecType::Canceled, _, _) => gone(Gone::Canceled),
             (ExecType::Expired, _, _) => gone(Gone::Expired),
-            _ => trade(self.last_qty, self.last_px, self.fee, self.liquidity)?,
+            _ => trade(
+                self.last_qty,
+                self.last_px,
+                (self.fee, self.fee_currency, self.fee_value),
+                self.liquidity,
+            )?,
         };
         let (order_id, exec_id) = (self.order_id, self.exec_id);
         Ok(VenueReport {
@@ -301,7 +483,7 @@ impl Sent {
 fn trade(
     last_qty: Option<Amount>,
     last_px: Option<Amount>,
-    fee: Option<Amount>,
+    (fee, fee_currency, fee_value): (Option<Amount>, Option<Currency>, Option<Amount>),
     liquidity: Option<TradeLiquidity>,
 ) -> Result<ExecEvent, ReportError> {
     let (Some(last_qty), Some(last_px), Some(fee), Some(liquidity)) =
@@ -318,10 +500,21 @@ fn trade(
             }));
         }
     }
+    if fee_currency.is_none() && fee_value.is_some() {
+        return Err(ReportError::ValueAlone);
+    }
+    let is_against = |value: Amount| {
+        fee.is_positive() && value.is_negative() || fee.is_negative() && value.is_positive()
+    };
+    if let Some(value) = fee_value.filter(|value| is_against(*value)) {
+        return Err(ReportError::Signs { fee, value });
+    }
     Ok(ExecEvent::Trade {
         last_qty,
         last_px,
         fee,
+        fee_currency,
+        fee_value,
         liquidity,
     })
 }
@@ -331,6 +524,13 @@ fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
+}
+
+/// Reads a member that must be there, and may be null.
+fn required_or_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    Option::deserialize(deserializer)
 }
 
 fn word_if_given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
@@ -380,6 +580,80 @@ mod tests {
                 let how = how.clone();
                 assert_eq!(report.event, ExecEvent::Gone { how, version });
             }
+        }
+    }
+
+    #[test]
+    fn a_fee_may_be_in_another_currency() {
+        let fee = |more: &str| read(&format!(r#""exec_type":"trade",{TRADE}{more}"#));
+        for (more, currency, value) in [
+            ("", None, None),
+            (r#","fee_currency":"BTC""#, Some("BTC"), None),
+            (
+                r#","fee_currency":"BNB","fee_value":"-0.4""#,
+                Some("BNB"),
+                Some("-0.4"),
+            ),
+            // Rounded away.
+            (
+                r#","fee_currency":"B","fee_value":"0""#,
+                Some("B"),
+                Some("0"),
+            ),
+            (
+                r#","fee_currency":"1000SHIBxxxxxxxx","fee_value":"-1""#,
+                Some("1000SHIBxxxxxxxx"),
+                Some("-1"),
+            ),
+        ] {
+            let ExecEvent::Trade {
+                fee_currency,
+                fee_value,
+                ..
+            } = fee(more).unwrap().event
+            else {
+                panic!("{more}")
+            };
+            assert_eq!(
+                fee_currency,
+                currency.map(|name| Currency::parse(name).unwrap()),
+                "{more}"
+            );
+            assert_eq!(
+                fee_value,
+                value.map(|value| Amount::parse_exact(value).unwrap()),
+                "{more}"
+            );
+        }
+        for (more, expect) in [
+            (r#","fee_currency":null"#, "invalid type: null"),
+            (r#","fee_currency":"""#, "is not a currency"),
+            (r#","fee_currency":"A B""#, "is not a currency"),
+            (
+                r#","fee_currency":"1000SHIBxxxxxxxxx""#,
+                "is not a currency",
+            ),
+            (
+                r#","fee_currency":"BNB","fee_value":null"#,
+                "`null` is not an amount",
+            ),
+            (
+                r#","fee_currency":"BNB","fee_value":"0.00000000001""#,
+                "is not an amount",
+            ),
+            (
+                r#","fee_currency":"BNB","fee_value":"0.4""#,
+                "`fee_value` is 0.4",
+            ),
+            (r#","fee_value":"-0.4""#, "`fee_value` needs `fee_currency`"),
+            (r#","fee_asset":"BNB""#, "unknown field `fee_asset`"),
+        ] {
+            let error = fee(more).unwrap_err();
+            assert!(error.contains(expect), "{more}: {error}");
+        }
+        for field in [r#""fee_currency":"BTC""#, r#""fee_value":"1""#] {
+            let error = read(&format!(r#""exec_type":"canceled",{field}"#)).unwrap_err();
+            assert!(error.contains("`canceled` takes no `fee_"), "{error}");
         }
     }
 

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 124] = [
+const COMMANDS: [&str; 132] = [
     "",
     "actions",
     "actions open",
@@ -17,6 +17,8 @@ const COMMANDS: [&str; 124] = [
     "grants list",
     "grants add",
     "grants end",
+    "bridge",
+    "bridge test",
     "demo",
     "init",
     "keys",
@@ -40,6 +42,10 @@ const COMMANDS: [&str; 124] = [
     "handle",
     "run",
     "watch",
+    "limits",
+    "limits override",
+    "limits list",
+    "limits end",
     "market",
     "market import",
     "market show",
@@ -51,6 +57,8 @@ const COMMANDS: [&str; 124] = [
     "order assume",
     "order cancel",
     "close",
+    "position",
+    "position adjust",
     "kill",
     "fills",
     "explain",

@@ -2,15 +2,13 @@
 //! that changes something is refused, and the book stays small.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Arc;
 
+use super::halts::replays;
 use crate::kit::desk::{Desk, failed, order};
 use crate::kit::place::drain;
 use serde_json::{Value, json};
 use spoolgate_home::Home;
 use spoolgate_home::batch::Outcome;
-use spoolgate_replay::replay::{Options, replay};
 use spoolgate_trading::exits::WORKING_MAX;
 use spoolgate_trading::order::{Order, OrderRole};
 use spoolgate_wire::amount::Amount;
@@ -56,18 +54,6 @@ fn exits(home: &Home) -> Vec<&Order> {
     exits
         .filter(|exit| exit.order_id.leg == Leg::Order)
         .collect()
-}
-
-fn replays(desk: &Desk, mut home: Home) {
-    home.finish("done").unwrap();
-    drop(home);
-    let options = Options {
-        threads: 1,
-        answers: None,
-    };
-    let disk = Arc::clone(&desk.place.disk);
-    let replayed = replay(disk, Path::new("audit"), &options, &mut |_| {}).unwrap();
-    assert!(replayed.is_same(), "{replayed:?}");
 }
 
 /// 2,000 exits of one lot: a third at the market, the others resting, and the market moves between.
@@ -131,7 +117,7 @@ fn two_thousand_exits_of_one_lot_are_accepted_and_few_work() {
     desk.bar(&mut home, "6800", "6800");
     let book = &home.state().book;
     assert!(book.positions.is_empty() && book.orders.is_empty());
-    replays(&desk, home);
+    replays(&desk.place, home);
 }
 
 /// Position and exits are of the same size: what gives way is the only room.
@@ -158,7 +144,7 @@ fn exits_of_a_small_position_never_turn_it_around() {
     desk.bar(&mut home, "6950", "6950");
     let book = &home.state().book;
     assert!(book.positions.is_empty() && book.orders.is_empty());
-    replays(&desk, home);
+    replays(&desk.place, home);
 }
 
 /// 700 cancels and 700 tightens in a second: what changes something is done, what changes nothing is
@@ -211,5 +197,5 @@ fn cancels_and_tightens_that_change_nothing_are_limited_and_nothing_else() {
     assert_eq!(stop.trigger, Amount::parse_exact("6619.9").ok());
     desk.bar(&mut home, "6800", "6800");
     assert!(home.state().book.positions.is_empty());
-    replays(&desk, home);
+    replays(&desk.place, home);
 }

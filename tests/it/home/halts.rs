@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::kit::desk::{Desk, failed, order};
 use crate::kit::place::Place;
+use crate::kit::venue::{PATIENT, hear_anew};
 use serde_json::{Value, json};
 use spoolgate_home::Home;
 use spoolgate_home::batch::Outcome;
@@ -55,6 +56,10 @@ pub(super) fn desk(is_at_venue: bool) -> Desk {
         };
         format!("{head}{btc}{venue}{eth}")
     });
+    if is_at_venue {
+        desk.edit("rules/safety.yaml", |text| format!("{text}{PATIENT}"));
+        hear_anew(&desk.place, &mut desk.open());
+    }
     desk
 }
 

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use crate::kit::venue::enable_outbox;
-use crate::kit::{Scratch, lines, sign, spoolgate, succeed};
+use crate::kit::process::{Running, answered, until};
+use crate::kit::venue::{MockVenue, enable_outbox};
+use crate::kit::{Scratch, Sent, lines, sign, spoolgate, succeed};
 use serde_json::{Value, json};
 use spoolgate_home::Home;
 use spoolgate_home::read::real_seams;
@@ -51,11 +52,7 @@ impl Desk {
     }
 
     fn submit(&mut self, symbol: &str, side: &str, size: &str, slug: &str) -> String {
-        let stop = if side == "buy" { "6500" } else { "7100" };
-        let order = json!({"strategy": "trend", "symbol": symbol, "side": side, "size": size,
-            "order_type": "market",
-            "stop_price": stop, "thesis_slug": slug, "planned_entry": "6800",
-                "planned_stop": stop});
+        let order = entry_of(symbol, side, size, slug);
         let bot = self.scratch.bot.clone();
         let answer = self.ask(&bot, "trend-bot", "order.submit", &order);
         answer["data"]["Accepted"]["order_id"]
@@ -94,7 +91,9 @@ impl Desk {
                 serde_json::from_slice(&fs::read(path).unwrap()).unwrap(),
             )
         };
-        files.map(|file| read(file.unwrap().path())).collect()
+        let paths = files.map(|file| file.unwrap().path());
+        let is_told = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "json");
+        paths.filter(is_told).map(read).collect()
     }
 
     fn names(&self) -> Vec<String> {
@@ -111,6 +110,13 @@ impl Desk {
             .map(|held| (text(&held["symbol"]), text(&held["size"])))
             .collect()
     }
+}
+
+fn entry_of(symbol: &str, side: &str, size: &str, slug: &str) -> Value {
+    let stop = if side == "buy" { "6500" } else { "7100" };
+    json!({"strategy": "trend", "symbol": symbol, "side": side, "size": size,
+        "order_type": "market", "stop_price": stop, "thesis_slug": slug, "planned_entry": "6800",
+        "planned_stop": stop})
 }
 
 fn code(answer: &Value) -> &str {
@@ -131,7 +137,9 @@ fn from_an_entry_to_its_stop_through_files() {
             "side": "buy",
             "order_type": "market", "size": "0.02", "price": null, "trigger": null,
                 "time_in_force": "gtc",
-            "reduce_only": false, "line": line})
+            "reduce_only": false, "line": line, "epoch": 1,
+            "client_order_id": desk.told()[&first]["client_order_id"],
+            "valid_until": desk.told()[&first]["valid_until"]})
     );
     let answer = desk.trade(&entry, "T1", "0.01", "0.01");
     assert_eq!(
@@ -179,6 +187,12 @@ fn the_same_request_again_has_the_same_answer() {
             r#"{{"order_id":"{entry}","exec_id":"T1","exec_type":"trade","transact_time":"2026-02-21T12:00:30Z","last_qty":"0.01","last_px":"6790","fee":0,"liquidity":"taker","cum_qty":"{cum}"}}"#
         )
     };
+    // The bridge has taken it.
+    fs::remove_file(
+        desk.home()
+            .join(format!("spool/outbox/exchange/{entry}.1.json")),
+    )
+    .unwrap();
     for (id, cum, expect) in [
         ("r1", "0.02", "REPORT_OUT_OF_ORDER"),
         ("r2", "0.01", "none"),
@@ -328,10 +342,21 @@ fn instructions_of_lines_that_are_not_marked_come_again() {
     .unwrap();
     let reopened = Home::open(&desk.home(), real_seams(&desk.home()).unwrap()).unwrap();
     drop(reopened);
-    assert_eq!(desk.told(), before, "made again by the next start");
+    // Whoever took the first may have sent it, so what is written again has another name.
+    let told = |desk: &Desk| {
+        let files = desk.told().into_iter();
+        let named = files.map(|(name, told)| (name.replace(".again", ""), told));
+        named.collect::<BTreeMap<String, Value>>()
+    };
+    assert_eq!(told(&desk), before, "made again by the next start");
+    let names = [
+        format!("{entry}-stop.1.json"),
+        format!("{entry}.1.again.json"),
+    ];
+    assert_eq!(desk.names(), names);
     fs::remove_dir_all(desk.home().join("spool/outbox")).unwrap();
     drop(Home::open(&desk.home(), real_seams(&desk.home()).unwrap()).unwrap());
-    assert_eq!(desk.told(), before);
+    assert_eq!(told(&desk), before);
     // After a mark they belong to the bridge.
     succeed(&desk.home(), &["run", "--until-idle"]);
     fs::remove_dir_all(desk.home().join("spool/outbox/exchange")).unwrap();
@@ -343,12 +368,24 @@ fn instructions_of_lines_that_are_not_marked_come_again() {
 #[test]
 fn an_obstacle_costs_only_the_file_that_it_blocks() {
     let mut desk = Desk::new();
-    fs::write(desk.home().join("spool/outbox/exchange"), b"in the way").unwrap();
+    let folder = desk.home().join("spool/outbox/exchange");
     let entry = desk.submit("BTC-USD", "buy", "0.02", "btc-range-long");
+    fs::rename(&folder, folder.with_extension("aside")).unwrap();
+    fs::write(&folder, b"in the way").unwrap();
+    desk.trade(&entry, "T1", "0.02", "0.02");
+    // What is pulled and fills all the same has not been filled by what pulled it.
+    let told = succeed(&desk.home(), &["explain", &entry]);
+    let filled = format!("{entry} filled completely\n");
+    assert!(told.contains(&filled), "{told}");
     assert!(desk.home().join("spool/outbox/exchange").is_file());
     fs::remove_file(desk.home().join("spool/outbox/exchange")).unwrap();
     drop(Home::open(&desk.home(), real_seams(&desk.home()).unwrap()).unwrap());
-    assert_eq!(desk.names(), [format!("{entry}.1.json")]);
+    // Without the folder its bridge is silent: the entry was pulled, so what it bought is sold.
+    let names = desk.names();
+    assert!(
+        names.len() == 1 && names[0].ends_with("-flatten.1.again.json"),
+        "{names:?}"
+    );
 }
 
 #[test]
@@ -356,12 +393,14 @@ fn a_blocked_file_is_written_once_the_obstacle_is_gone() {
     for restarts in [false, true] {
         let mut desk = Desk::new();
         let folder = desk.home().join("spool/outbox/exchange");
-        fs::write(&folder, b"in the way").unwrap();
         let entry = desk.submit("BTC-USD", "buy", "0.02", "btc-range-long");
+        fs::rename(&folder, folder.with_extension("aside")).unwrap();
+        fs::write(&folder, b"in the way").unwrap();
+        desk.trade(&entry, "T1", "0.02", "0.02");
         let said = spoolgate(&desk.home(), &["run", "--until-idle"]);
-        let words = format!("`spool/outbox/exchange/{entry}.1.json` cannot be written");
+        // Without the folder its bridge is silent: the entry was pulled, so what it bought is sold.
         assert!(
-            crate::kit::show(&said).contains(&words),
+            crate::kit::show(&said).contains("-flatten.1.again.json` cannot be written"),
             "{}",
             crate::kit::show(&said)
         );
@@ -376,7 +415,11 @@ fn a_blocked_file_is_written_once_the_obstacle_is_gone() {
         }
         fs::remove_file(&folder).unwrap();
         home.write_news().unwrap();
-        assert_eq!(desk.names(), [format!("{entry}.1.json")], "{restarts}");
+        let names = desk.names();
+        assert!(
+            names.len() == 1 && names[0].contains("-flatten.1."),
+            "{restarts}: {names:?}"
+        );
         home.mark_published().unwrap();
         drop(home);
         fs::remove_dir_all(&folder).unwrap();
@@ -413,64 +456,60 @@ fn an_order_that_closes_a_position_is_explained_by_its_line() {
 }
 
 #[test]
-fn the_sample_bridge_trades_against_its_exchange() {
-    if Command::new("python3").arg("--version").output().is_err() {
-        eprintln!("skipped: there is no python3");
+fn the_bridge_trades_against_the_simulated_exchange() {
+    if let Some(why) = MockVenue::missing() {
+        eprintln!("skipped: {why}");
         return;
     }
-    let mut desk = Desk::new();
-    let entry = desk.submit("BTC-USD", "buy", "0.02", "btc-range-long");
-    let prices = desk.scratch.beside("prices");
-    fs::write(&prices, "6800\n6810\n6700\n6499\n6490\n").unwrap();
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/bridge.py");
-    let mut bridge = Command::new("python3");
-    bridge
-        .arg(script)
-        .arg(desk.home())
-        .arg(desk.scratch.beside("exchange.key"))
-        .arg(&prices);
-    bridge.arg(desk.scratch.beside("bridge")).args([
-        "--every",
-        "0.4",
-        "--part",
-        "0.01",
-        "--until-idle",
-    ]);
-    let mut gate = crate::kit::command(&desk.home(), &["watch"])
-        .spawn()
+    let desk = Desk::new();
+    let home = desk.home();
+    let venue = MockVenue(&desk.scratch);
+    venue.is_spot();
+    let before = venue.run();
+    fs::write(venue.prices(), "6800\n").unwrap();
+    let gate = Running::watching(&home);
+    let exchange = venue.exchange(&["--every", "0.05", "--part", "0.01"]);
+    let bridge = venue.bridge();
+    venue.until_reconciled(&before);
+    let order = entry_of("BTC-USD", "buy", "0.02", "btc-range-long").to_string();
+    let bytes = desk.scratch.request("entry", "order.submit", &order);
+    Sent::new("entry.json", bytes).drop_into(&home);
+    let answer = answered(&home, "entry.json");
+    let entry = answer["data"]["Accepted"]["order_id"].as_str();
+    let entry = entry.unwrap_or_else(|| panic!("{answer:#}")).to_owned();
+    let orders = || json_lines(&succeed(&home, &["--format", "json", "orders"]));
+    until("the exchange works a stop for the whole entry", || {
+        orders().iter().any(|order| {
+            order["role"] == "protective" && order["at_venue"]["works"]["size"] == "0.02"
+        })
+    });
+    let mut prices = fs::OpenOptions::new()
+        .append(true)
+        .open(venue.prices())
         .unwrap();
-    let done = bridge.output().unwrap();
-    rustix::process::kill_process(
-        rustix::process::Pid::from_child(&gate),
-        rustix::process::Signal::TERM,
-    )
-    .unwrap();
-    gate.wait().unwrap();
-    assert!(done.status.success(), "{}", crate::kit::show(&done));
+    writeln!(prices, "6499").unwrap();
+    let fills = || json_lines(&succeed(&home, &["--format", "json", "fills"]));
+    until("the stop has sold", || fills().len() >= 4);
+    // In order: the bridge reports the end of what it takes out, so the gate is the last.
+    bridge.stop();
+    exchange.stop();
+    gate.stop();
     assert_eq!(desk.positions(), [] as [(String, String); 0]);
-    let fills = succeed(&desk.home(), &["--format", "json", "fills"]);
-    let fills: Vec<Value> = fills
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
     let told = |fill: &Value| {
         format!("{} {}@{}", fill["order_id"], fill["size"], fill["price"]).replace('"', "")
     };
-    let fills: Vec<String> = fills.iter().map(told).collect();
-    assert_eq!(fills.len(), 4, "{fills:?}");
-    assert!(
-        fills[..2]
-            .iter()
-            .all(|fill| fill.starts_with(&format!("{entry} 0.01@"))),
-        "{fills:?}"
-    );
-    assert!(
-        fills[2..]
-            .iter()
-            .all(|fill| fill.starts_with(&format!("{entry}-stop 0.01@64"))),
-        "{fills:?}"
-    );
-    assert_the_state_is_that_of_the_ledger(&desk.home());
+    let fills: Vec<String> = fills().iter().map(told).collect();
+    let bought = format!("{entry} 0.01@6800");
+    let sold = format!("{entry}-stop 0.01@6499");
+    assert_eq!(fills, [bought.clone(), bought, sold.clone(), sold]);
+    assert_the_state_is_that_of_the_ledger(&home);
+    let (open, _) = Home::rebuild(&home, real_seams(&home).unwrap()).unwrap();
+    assert_eq!(open.state().book.doubted_symbols, BTreeMap::new());
+}
+
+fn json_lines(text: &str) -> Vec<Value> {
+    let lines = text.lines().map(serde_json::from_str);
+    lines.map(Result::unwrap).collect()
 }
 
 fn assert_the_state_is_that_of_the_ledger(home: &Path) {

@@ -6,6 +6,7 @@ use std::fs;
 
 use super::halts::replays;
 use crate::kit::place::{Place, drain};
+use crate::kit::venue::{PATIENT, hear};
 use serde_json::{Value, json};
 use spoolgate_home::Home;
 use spoolgate_host::clock::Clock;
@@ -37,7 +38,12 @@ impl Desk {
         Desk::at("    reduce_only: true\n")
     }
 
-    fn at(more: &str) -> Desk {
+    pub(super) fn at(more: &str) -> Desk {
+        Desk::with(more, PATIENT)
+    }
+
+    /// The same with these lines in `rules/safety.yaml`.
+    pub(super) fn with(more: &str, limits: &str) -> Desk {
         let place = Place::new(1);
         let edit = |name: &str, from: &str, to: &str| {
             let path = place.root.path().join(name);
@@ -55,6 +61,11 @@ impl Desk {
             "    bar_s: 60\n",
             &format!("    bar_s: 60\n    venue: outbox\n    bridge: exchange\n{more}"),
         );
+        edit(
+            "rules/safety.yaml",
+            "max_total_capital",
+            &format!("{limits}max_total_capital"),
+        );
         let mut home = place.open().unwrap();
         home.write_news().unwrap();
         let (bot, bridge) = (SignKey::Hmac([7; 32]), SignKey::Hmac([8; 32]));
@@ -71,6 +82,7 @@ impl Desk {
             r#"{"amount":"5000","reason":"start"}"#,
         );
         drain(&mut home).unwrap();
+        hear(&place, &mut home, &bridge);
         drop(home);
         let desk = Desk { place, bot, bridge };
         desk.quote();
@@ -170,8 +182,10 @@ impl Desk {
             )
             .replace('"', "")
         };
-        let is_shown =
-            |path: &std::path::Path| !path.file_name().unwrap().to_string_lossy().starts_with('.');
+        let is_shown = |path: &std::path::Path| {
+            let mut names = path.iter().map(std::ffi::OsStr::to_string_lossy);
+            names.all(|name| !name.starts_with('.') && !name.starts_with("ping"))
+        };
         files
             .into_iter()
             .filter(|(path, _)| is_shown(path))
@@ -181,7 +195,9 @@ impl Desk {
 
     fn forget_files(&self) {
         for (path, _) in self.place.disk.files_below("spool/outbox") {
-            self.place.disk.drop_file(path);
+            if !path.ends_with(".alive") {
+                self.place.disk.drop_file(path);
+            }
         }
     }
 }
@@ -225,6 +241,8 @@ fn a_pause_takes_working_entries_out_of_the_venue() {
     let desk = Desk::new();
     let mut home = desk.open();
     let id = desk.order(&mut home, "r1", "buy", "0.01", json!({}));
+    // The bridge has taken it.
+    desk.forget_files();
     let pause = json!({"decision_id": "d1", "concern_id": "paper:btc-usd", "account_id": "paper",
         "market_symbol": "btc-usd", "action": "pause", "reason": "why", "confidence": 0.9});
     desk.place.ask(
@@ -236,10 +254,7 @@ fn a_pause_takes_working_entries_out_of_the_venue() {
     );
     let done = drain(&mut home).unwrap();
     assert!(done[0].answer.error.is_none(), "{done:#?}");
-    assert_eq!(
-        desk.told(),
-        [format!("{id}.1 place"), format!("{id}.2 cancel")]
-    );
+    assert_eq!(desk.told(), [format!("{id}.2 cancel")]);
     let book = &home.state().book;
     assert_eq!(
         book.orders.len(),
@@ -335,6 +350,7 @@ fn a_report_is_booked_however_old_it_is() {
     let desk = Desk::new();
     let mut home = desk.open();
     let entry = desk.order(&mut home, "r1", "buy", "0.01", json!({}));
+    desk.forget_files();
     let payload = json!({"order_id": entry, "exec_id": "T1", "exec_type": "canceled", "cum_qty": 0,
         "transact_time": "2026-03-02T12:00:00Z"});
     desk.place.ask(
@@ -398,6 +414,13 @@ fn a_venue_that_drops_what_closes_a_position_is_asked_three_times_more_and_then_
         home.begin_watching();
         let entry = desk.order(&mut home, "r1", "buy", "0.01", json!({}));
         desk.trade(&mut home, "T1", &entry, "0.01", "0.01");
+        let works = json!({"order_id": format!("{entry}-stop"), "exec_id": "W1",
+            "exec_type": "new", "version": 1, "cum_qty": 0,
+            "transact_time": "2026-03-02T12:00:00Z"});
+        let (key, works) = (&desk.bridge, works.to_string());
+        desk.place
+            .ask(key, "exchange", "W1", "venue.report", &works);
+        assert!(drain(&mut home).unwrap()[0].answer.error.is_none());
         let pass = |home: &mut Home, seconds: i64| {
             for _ in 0..seconds {
                 desk.place.pass_s(1);
@@ -412,9 +435,20 @@ fn a_venue_that_drops_what_closes_a_position_is_asked_three_times_more_and_then_
             pass(&mut home, 70);
         }
         let flattens = || {
-            let told = desk.told().into_iter();
-            let flattens = told.filter(|told| told.contains("-flatten.1 place"));
-            flattens.count()
+            let mut count = 0;
+            for (path, log) in desk.place.disk.files_below("audit") {
+                if path.to_string_lossy().contains("log-") {
+                    let text = String::from_utf8_lossy(&log).into_owned();
+                    count += text
+                        .matches("\"version\":1,\"instruction\":\"place\"")
+                        .count()
+                        - text.matches("\"reduce_only\":false,\"at\"").count()
+                        - text
+                            .matches("-stop\",\"version\":1,\"instruction\":\"place\"")
+                            .count();
+                }
+            }
+            count
         };
         assert_eq!(flattens(), 1);
         let reject = |home: &mut Home, exec: &str| {

@@ -35,11 +35,11 @@ fn broken_rules_close_entries_until_mended() {
     let hash = home.rulebook().hash.clone();
     type Break = fn(&str) -> Option<String>;
     let cases: [(&str, &str, Break); 8] = [
-        ("rules/safety.yaml", "rules/safety.yaml:9:", |text| {
+        ("rules/safety.yaml", "rules/safety.yaml:10:", |text| {
             Some(text.replace("max_daily_loss:", "max_daily_los:"))
         }),
         ("rules/safety.yaml", "rules/safety.yaml: missing", |_| None),
-        ("rules/safety.yaml", "rules/safety.yaml:5:", |text| {
+        ("rules/safety.yaml", "rules/safety.yaml:6:", |text| {
             Some(text.replace("max_total_capital: 5000", "max_total_capital: [5000"))
         }),
         ("rules/safety.yaml", "rules/safety.yaml", |text| {

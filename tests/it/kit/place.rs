@@ -183,7 +183,8 @@ impl Place {
         self.ask_for_key("trend-bot", 7, id)
     }
 
-    fn ask_for_key(&self, name: &str, seed: u8, id: &str) -> SignKey {
+    /// Gives a principal the key of this seed: stores it in the keyring and requests `keys.add`.
+    pub(crate) fn ask_for_key(&self, name: &str, seed: u8, id: &str) -> SignKey {
         let key = SignKey::Hmac([seed; 32]);
         SqliteKeyring::open(self.root.path(), false)
             .unwrap()

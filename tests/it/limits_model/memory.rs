@@ -65,6 +65,8 @@ pub(super) struct Memory {
     pub last: BTreeMap<String, Trade>,
     pub day: Option<Began>,
     pub week: Option<Began>,
+    /// What entries have filled since the day began; nothing before anything filled.
+    pub turned_over: Option<Rat>,
     pub peak: Option<Rat>,
     pub is_drawn_down: bool,
     /// Theses that were refuted for good, because a row reached their level while they were loaded.
@@ -115,6 +117,9 @@ impl Memory {
                 });
             }
         };
+        if self.day.as_ref().is_none_or(|known| known.start_ms != day) {
+            self.turned_over = None;
+        }
         renew(&mut self.day, day);
         renew(&mut self.week, week);
     }
@@ -140,6 +145,10 @@ impl Memory {
         let fills = std::mem::take(&mut self.paper.fills);
         let count = fills.len();
         for fill in fills {
+            if fill.role == Role::Entry {
+                let before = self.turned_over.take().unwrap_or_else(Rat::zero);
+                self.turned_over = Some(before.plus(&fill.notional));
+            }
             let doing = self.doing.entry(fill.owner.1.clone()).or_default();
             match fill.role {
                 Role::Stop => doing.stopped_out_ms = Some(fill.ms),

@@ -384,6 +384,7 @@ impl<'a> Judge<'a> {
             ("max_portfolio_risk", Some(known(self.max_portfolio_risk()))),
             ("loss_budget", Some(known(self.loss_budget()))),
             ("gap_budget", Some(known(self.gap_budget()))),
+            ("daily_turnover", Some(known(self.daily_turnover()))),
             ("daily_loss_halt", Some(known(self.daily_loss_halt()))),
             ("weekly_loss_halt", Some(known(self.weekly_loss_halt()))),
             ("drawdown_halt", Some(known(self.drawdown_halt()))),
@@ -403,6 +404,8 @@ impl<'a> Judge<'a> {
             ("order_rate", Some(self.order_rate())),
             ("repeated_execution", Some(self.repeated_execution())),
             ("loss_streak", Some(self.loss_streak())),
+            // No venue of the model refuses an order.
+            ("reject_streak", Some(plain(true))),
             ("cooldown", Some(self.cooldown())),
             ("self_cross", Some(self.self_cross())),
             ("symbol_halt", Some(self.symbol_halt())),

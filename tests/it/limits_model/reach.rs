@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use spoolgate_rules::Rulebook;
 use spoolgate_trading::Book;
 use spoolgate_trading::book::{Last, Market, Quote};
-use spoolgate_trading::order::{AtVenue, Order, OrderEnd, OrderRole, Position};
+use spoolgate_trading::order::{AtVenue, Order, OrderEnd, OrderRole, Position, Stated};
 use spoolgate_trading::sums::Sums as Gate;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::{OrderId, Principal, StrategyName, Symbol};
@@ -257,7 +257,10 @@ impl<'a> Drawn<'a> {
         let mut venue = AtVenue::new(Principal::parse("exchange").unwrap(), Amount::ONE, true);
         let more = steps(self.random.within(0, 20), "0.01");
         venue.version = 2;
-        venue.sizes = vec![(1, order.size.checked_add(more).unwrap()), (2, order.size)];
+        venue.sizes = vec![
+            Stated(1, order.size.checked_add(more).unwrap(), None),
+            Stated(2, order.size, None),
+        ];
         venue.ending = Some(OrderEnd::Cancelled).filter(|_| self.random.one_in(3));
         order.at_venue = Some(venue);
     }
@@ -327,7 +330,7 @@ fn terms_of(order: &Order) -> Terms {
 /// ending.
 fn open(order: &Order) -> Rat {
     let told = order.at_venue.iter().flat_map(|venue| &venue.sizes);
-    let sizes = told.map(|(_, size)| r(*size));
+    let sizes = told.map(|Stated(_, size, _)| r(*size));
     let most = sizes.fold(r(order.size), |most, size| larger(&most, &size));
     larger(&most.minus(&r(order.filled)), &Rat::zero())
 }

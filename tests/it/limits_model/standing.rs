@@ -43,7 +43,7 @@ const START: &str = "2018-04-06T20:45:00Z";
 const EXPIRES: &str = "2018-04-06T21:05:00Z";
 
 /// The checks that pull.
-const PULLING: [&str; 27] = [
+const PULLING: [&str; 30] = [
     "clock",
     "rulebook",
     "instrument_allowed",
@@ -58,6 +58,7 @@ const PULLING: [&str; 27] = [
     "max_portfolio_risk",
     "loss_budget",
     "gap_budget",
+    "daily_turnover",
     "daily_loss_halt",
     "weekly_loss_halt",
     "drawdown_halt",
@@ -69,7 +70,9 @@ const PULLING: [&str; 27] = [
     "time_window",
     "repeated_execution",
     "loss_streak",
+    "reject_streak",
     "cooldown",
+    "order_age",
     "symbol_halt",
 ];
 
@@ -478,10 +481,24 @@ impl<'a> Run<'a> {
                 };
                 self.apply(&[Change::AccountAdjusted { amount }]);
             }
+            12 | 13 => self.refuse_exits(),
             // Everything is as it was, and a person has looked at all of it.
             _ => self.calm(),
         }
         Amount::ZERO
+    }
+
+    /// Venues refuse the exits that work.
+    fn refuse_exits(&mut self) {
+        let exits = self.book.orders.values();
+        let exits = exits.filter(|order| order.role == OrderRole::Exit);
+        let refused = exits.map(|order| Change::OrderRefused {
+            order_id: order.order_id,
+            reason: "no".to_owned(),
+            at: self.now,
+        });
+        let refused: Vec<Change> = refused.collect();
+        self.apply(&refused);
     }
 
     fn calm(&mut self) {
@@ -541,7 +558,16 @@ impl<'a> Run<'a> {
         let row = self.drawn(listed, is_bar);
         let name = symbol(listed.symbol);
         let (imposed, now) = (&self.closed, self.now);
-        let steps = on_rows(&self.book, &self.rules, &name, &[row], Some(imposed), now).unwrap();
+        let steps = on_rows(
+            &self.book,
+            &self.rules,
+            &name,
+            &[row],
+            Some(imposed),
+            now,
+            0,
+        )
+        .unwrap();
         let changes: Vec<Change> = steps.into_iter().flat_map(|step| step.changes).collect();
         let is_held = |book: &Book| book.markets.get(&name).is_some_and(|it| it.held.is_some());
         if changes.is_empty() {

@@ -336,13 +336,23 @@ impl<'a> Sums<'a> {
 
     /// Returns the cash that an order, or its remaining size, needs.
     pub(super) fn takes(&self, symbol: &str, terms: &Terms, size: &Rat) -> Option<Rat> {
-        let price = terms.cash_price(&self.fresh(symbol)?, &r(*self.rules.safety.entry_slippage));
         let fee = Rat::one().plus(&r(*self.rule(symbol)?.taker_fee));
-        Some(
-            size.times(&price)
-                .times(&self.multiplier(symbol)?)
-                .times(&fee),
-        )
+        Some(self.worth(symbol, terms, size)?.times(&fee))
+    }
+
+    /// Returns that without the fee.
+    pub(super) fn worth(&self, symbol: &str, terms: &Terms, size: &Rat) -> Option<Rat> {
+        let price = terms.cash_price(&self.fresh(symbol)?, &r(*self.rules.safety.entry_slippage));
+        Some(size.times(&price).times(&self.multiplier(symbol)?))
+    }
+
+    /// Returns what entries have filled since the day began, and what the working ones may still fill.
+    pub(super) fn turnover(&self) -> Option<Rat> {
+        let filled = self.memory.turned_over.clone().unwrap_or_else(Rat::zero);
+        self.entries().try_fold(filled, |sum, order| {
+            let worth = self.worth(&order.owner.0, &Terms::of(order), &order.leaves())?;
+            Some(sum.plus(&worth))
+        })
     }
 
     pub(super) fn free_cash(&self) -> Option<Rat> {

@@ -553,6 +553,7 @@ impl World {
             std::slice::from_ref(row),
             None,
             self.now,
+            0,
         )
         .unwrap();
         for step in &done {

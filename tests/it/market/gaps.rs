@@ -97,7 +97,7 @@ fn holding(symbol: &Symbol, price: Amount, stop: Amount, target: Amount) -> Book
 /// Returns what a bar fills of it.
 fn fill(book: &Book, rules: &Rulebook, symbol: &Symbol, row: Row) -> Option<Fill> {
     let now = Time::from_ms(row.known_ms()).unwrap();
-    let steps = on_rows(book, rules, symbol, &[row], None, now).unwrap();
+    let steps = on_rows(book, rules, symbol, &[row], None, now, 0).unwrap();
     let changes = steps.into_iter().flat_map(|step| step.changes);
     let mut fills = changes.filter_map(|change| match change {
         Change::OrderFilled(fill) => Some(fill),
@@ -243,6 +243,7 @@ fn crossed_quotes_are_counted_and_never_a_market() {
         &[row],
         None,
         now,
+        0,
     )
     .unwrap_err();
     assert_eq!(

@@ -150,6 +150,8 @@ pub(crate) struct Filled {
     pub is_flat: bool,
     /// Realised profit or loss less the fee.
     pub result: Rat,
+    /// Price x size x multiplier.
+    pub notional: Rat,
     /// The market's clock.
     pub ms: i64,
 }
@@ -606,7 +608,7 @@ impl Model {
         let flow = if order.buys {
             notional.negated()
         } else {
-            notional
+            notional.clone()
         };
         self.flow(&flow.minus(&fee));
         add(&mut self.fees, &fee);
@@ -642,6 +644,7 @@ impl Model {
             closes,
             is_flat: new.is_zero(),
             result,
+            notional,
             ms: self.known_ms,
         });
         if new.is_zero() {
@@ -662,31 +665,9 @@ impl Model {
             // What its own stop sold again is gone.
             fresh.size = fresh.size.minus(&size.clone().min(fresh.size.clone()));
         }
-        if !closes {
-            let (entry, owner) = (order.id.0, order.owner.clone());
-            if self.is_bar {
-                self.fresh.push(Fresh {
-                    entry,
-                    owner,
-                    price: price.clone(),
-                    size: size.clone(),
-                });
-            }
-            let stop = self.find((entry, STOP)).unwrap();
-            if !stop.leaves().is_positive()
-                && !hosts(stop.trigger.as_ref().unwrap(), &order.size, spec)
-            {
-                self.flatten(order, size);
-                return;
-            }
-            let stop = self.change((entry, STOP)).unwrap();
-            stop.size = stop.size.plus(size);
-            if let Some(target) = self.find((entry, TARGET)).cloned()
-                && !target.leaves().is_positive()
-                && !is_on(target.price.as_ref().unwrap(), &spec.tick)
-            {
-                self.drop_order(target.id);
-            }
+        if !closes && !self.protect(order, size, price, spec) {
+            self.flatten(order, size);
+            return;
         }
         if order.role == Role::Target {
             // The trade is over, and its stop is not needed for what is sold.
@@ -701,6 +682,33 @@ impl Model {
             self.follow(&order.owner, &new);
         }
         self.tidy();
+    }
+
+    /// Adds what an entry opened to its stop, if the market takes one.
+    fn protect(&mut self, order: &Working, size: &Rat, price: &Rat, spec: &Spec) -> bool {
+        let (entry, owner) = (order.id.0, order.owner.clone());
+        if self.is_bar {
+            self.fresh.push(Fresh {
+                entry,
+                owner,
+                price: price.clone(),
+                size: size.clone(),
+            });
+        }
+        let stop = self.find((entry, STOP)).unwrap();
+        if !stop.leaves().is_positive() && !hosts(stop.trigger.as_ref().unwrap(), &order.size, spec)
+        {
+            return false;
+        }
+        let stop = self.change((entry, STOP)).unwrap();
+        stop.size = stop.size.plus(size);
+        if let Some(target) = self.find((entry, TARGET)).cloned()
+            && !target.leaves().is_positive()
+            && !is_on(target.price.as_ref().unwrap(), &spec.tick)
+        {
+            self.drop_order(target.id);
+        }
+        true
     }
 
     /// Without its stop an entry ends, and what it opened is closed at the market.

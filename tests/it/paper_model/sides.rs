@@ -93,6 +93,7 @@ pub(crate) fn working(order: &Order) -> Working {
             OrderRole::Exit => Role::Exit,
             OrderRole::Protective => Role::Stop,
             OrderRole::Target => Role::Target,
+            OrderRole::Adjust => panic!("nothing is adjusted on paper"),
         },
         kind: match order.order_type {
             OrderType::Market => Kind::Market,

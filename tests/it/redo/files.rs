@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
@@ -11,6 +13,7 @@ use spoolgate_gate::Record;
 use spoolgate_home::Home;
 use spoolgate_wire::code::Code;
 
+use crate::kit::venue::{PATIENT, alive, snapshot_of};
 use crate::kit::world::{Draft, World, code_of};
 
 /// The paths that were replaced or removed, in order.
@@ -22,16 +25,30 @@ const REVIEWERS: [(&str, &str); 2] = [
     ("integration-engineer", "Integration Engineer"),
 ];
 
+/// A home with what was done to its files.
+struct Kinds {
+    world: World,
+    log: Log,
+    /// Whether no instruction can be written.
+    is_blocked: Arc<AtomicBool>,
+}
+
 /// Makes a home whose requests create files of every kind: BTC-USD at a venue, a council,
 /// admission, a rule that holds orders.
-fn world(seed: u64) -> (World, Log) {
+fn kinds(seed: u64) -> Kinds {
     let log = Log::default();
     let hear = Arc::clone(&log);
+    let is_blocked = Arc::new(AtomicBool::new(false));
+    let block = Arc::clone(&is_blocked);
     let meddle = move |verb: &str, path: &Path, to: Option<&Path>, is_after: bool| {
-        if is_after && ["rename", "rename_new", "remove"].contains(&verb) {
-            hear.lock().unwrap().push(to.unwrap_or(path).to_owned());
+        let target = to.unwrap_or(path);
+        let is_change = ["rename", "rename_new", "remove"].contains(&verb);
+        if is_after && is_change {
+            hear.lock().unwrap().push(target.to_owned());
         }
-        None
+        let is_of_bridge = target.starts_with(BRIDGE) && !is_after && is_change;
+        (is_of_bridge && block.load(Ordering::Relaxed))
+            .then(|| io::Error::from(ErrorKind::NotADirectory))
     };
     let mut world = World::under(seed, Box::new(meddle), |root| {
         let append = |path: &str, more: &str| {
@@ -39,6 +56,7 @@ fn world(seed: u64) -> (World, Log) {
             fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
             fs::write(root.join(path), text + more).unwrap();
         };
+        append("rules/safety.yaml", PATIENT);
         append(
             "rules/instruments.yaml",
             "    venue: outbox\n    bridge: exchange\n",
@@ -68,11 +86,24 @@ when: [{field: order.size, op: eq, value: \"0.003\"}]\nthen: hold\nmessage: look
         );
     });
     let mut home = world.open();
-    for name in ["research-bot", "code-auditor", "integration-engineer"] {
+    for name in [
+        "research-bot",
+        "code-auditor",
+        "integration-engineer",
+        "exchange",
+    ] {
         world.add_key(&mut home, name);
     }
+    fs::create_dir_all(world.root.join(BRIDGE)).unwrap();
+    fs::write(world.root.join(BRIDGE).join(".alive"), alive(world.now())).unwrap();
+    let snapshot = snapshot_of(&home.state().book, world.now()).to_string();
+    world.ask_ok(&mut home, "exchange", "venue.snapshot", &snapshot);
     drop(home);
-    (world, log)
+    Kinds {
+        world,
+        log,
+        is_blocked,
+    }
 }
 
 fn case() -> String {
@@ -124,6 +155,7 @@ fn send_everything(world: &mut World, home: &mut Home) {
     }});
     let bank = json!({"service": "bank", "host": "api.bank.example", "protocol": "https",
         "methods": ["GET"]});
+    let drill = json!({"drill": true, "reason": "quarterly"}).to_string();
     let drafts = [
         world.entry("trend-bot", 0, "0.002"),
         world.entry("other-bot", 0, "0.003"),
@@ -132,6 +164,7 @@ fn send_everything(world: &mut World, home: &mut Home) {
         world.draft("trend-bot", "rule.propose", &rule("own", "trend-bot")),
         world.draft("trend-bot", "rule.propose", &rule("of-others", "other-bot")),
         world.draft("owner", "services.add", &bank.to_string()),
+        world.draft("owner", "halt.set", &drill),
     ];
     drafts.iter().for_each(|draft| world.send(draft));
     let outcomes = world.drain(home);
@@ -180,7 +213,7 @@ fn index_of(log: &[PathBuf], path: &Path) -> usize {
 
 #[test]
 fn files_of_every_kind_are_there_when_their_answer_is() {
-    let (mut world, log) = world(101);
+    let Kinds { mut world, log, .. } = kinds(101);
     let mut home = world.open();
     let first = home.position().seq;
     log.lock().unwrap().clear();
@@ -226,9 +259,13 @@ fn files_of_every_kind_are_there_when_their_answer_is() {
 
 #[test]
 fn files_of_every_kind_come_again_after_a_crash() {
-    let (mut world, _) = world(102);
+    let Kinds {
+        mut world,
+        is_blocked,
+        ..
+    } = kinds(102);
     // As long as an instruction cannot be written, no line is marked as published.
-    fs::write(world.root.join(BRIDGE), "in the way").unwrap();
+    is_blocked.store(true, Ordering::Relaxed);
     let mut home = world.open();
     let first = home.position().seq;
     send_everything(&mut world, &mut home);
@@ -250,7 +287,7 @@ fn files_of_every_kind_come_again_after_a_crash() {
     }
     assert_eq!(kinds, Home::derived_kinds().collect());
     drop(home);
-    fs::remove_file(world.root.join(BRIDGE)).unwrap();
+    is_blocked.store(false, Ordering::Relaxed);
     for (n, path) in files
         .keys()
         .filter(|path| !path.starts_with(BRIDGE))
@@ -293,7 +330,7 @@ fn files_of_every_kind_come_again_after_a_crash() {
 
 #[test]
 fn files_of_an_entry_keep_no_exit_waiting() {
-    let (mut world, log) = world(103);
+    let Kinds { mut world, log, .. } = kinds(103);
     let mut home = world.open();
     let resting = world.resting("trend-bot", 0, "0.002");
     let placed = world.decide(&mut home, &resting);

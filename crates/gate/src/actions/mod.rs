@@ -21,6 +21,7 @@ pub mod halt_clear;
 pub mod halt_set;
 pub mod heartbeat;
 pub mod keys;
+pub mod limits;
 pub mod market_get;
 pub mod market_import;
 pub mod market_update;
@@ -30,6 +31,7 @@ pub mod order_tighten_stop;
 pub mod orders_list;
 pub mod outgoing;
 pub mod portfolio_get;
+pub mod position_adjust;
 pub mod position_close;
 pub mod proposal;
 pub mod request_check;
@@ -40,6 +42,7 @@ pub mod services_credential;
 pub mod strategies;
 pub mod venue_assume;
 pub mod venue_report;
+pub mod venue_snapshot;
 
 use std::any::Any;
 use std::fmt;
@@ -321,6 +324,10 @@ pub static ACTIONS: [&dyn ErasedAction; ActionName::ALL.len()] = [
     &grant_end::GrantEnd,
     &position_close::PositionClose,
     &venue_assume::VenueAssume,
+    &venue_snapshot::VenueSnapshot,
+    &position_adjust::PositionAdjust,
+    &limits::LimitsOverride,
+    &limits::LimitsEnd,
 ];
 
 /// The action named `name`.
@@ -426,6 +433,8 @@ mod tests {
             "halt.clear",
             "position.close",
             "venue.assume",
+            "limits.override",
+            "limits.end",
             "account.adjust",
             "clock.accept",
             "keys.add",

@@ -67,6 +67,15 @@ impl Action for PositionClose {
             );
             return Err(Refusal::new(Code::NotFound, what));
         };
+        if position.is_dust() {
+            let what = format!(
+                "`{strategy}` holds {} of `{symbol}`, which is dust: less than the venue takes in one \
+                    order, so it cannot be closed; if it is not there any more, `spoolgate position \
+                    adjust` books it away",
+                position.size
+            );
+            return Err(Refusal::new(Code::StateConflict, what));
+        }
         let left = absent::left_to_close(book, position)
             .filter(|left| left.is_positive())
             .ok_or_else(|| {
@@ -103,7 +112,7 @@ impl Action for PositionClose {
             size,
         })?;
         let mut changes = absent::retire(absent::sent_exits(book, position), turn.now);
-        changes.push(spoolgate_trading::Change::OrderPlaced(order));
+        changes.push(spoolgate_trading::Change::OrderPlaced(Box::new(order)));
         Ok(Outcome {
             data,
             changes: changes.into_iter().map(Change::Book).collect(),

@@ -8,7 +8,7 @@ use spoolgate_trading::{Book, Change as BookChange};
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::{ExecId, OrderId};
 use spoolgate_wire::venue::{
-    AssumeOrder, AssumedState, ExecEvent, Gone, TradeLiquidity, VenueReport,
+    ASSUMED, AssumeOrder, AssumedState, ExecEvent, Gone, TradeLiquidity, VenueReport,
 };
 
 /// Books what a person says about an order of which the venue says nothing.
@@ -122,6 +122,8 @@ fn gone(
             last_qty,
             last_px,
             fee: assumed.fee.unwrap_or(Amount::ZERO),
+            fee_currency: None,
+            fee_value: None,
             liquidity: TradeLiquidity::Taker,
         };
         book.report(id, "", filled, trade)?;
@@ -168,7 +170,7 @@ impl<'a> Assuming<'a> {
         let Turn {
             rules, now, seq, ..
         } = *self.turn;
-        let exec_id = ExecId::parse(&format!("by-{seq}{suffix}"));
+        let exec_id = ExecId::parse(&format!("{ASSUMED}{seq}{suffix}"));
         let exec_id = exec_id.map_err(|error| Refusal::new(Code::Internal, error.to_string()))?;
         let report = VenueReport {
             order_id,

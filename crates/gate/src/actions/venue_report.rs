@@ -31,7 +31,7 @@ impl Action for VenueReport {
         ActionName::VenueReport,
         "VenueReport",
         "order_id, exec_type, exec_id, transact_time, cum_qty, version?, last_qty?, last_px?, \
-            fee?, liquidity?, text?",
+            fee?, fee_currency?, fee_value?, liquidity?, text?",
         &[Role::Bridge],
     )
     .lane(Lane::Feed)
@@ -88,7 +88,9 @@ pub(super) fn without_retried(
             flatten::is_wanted(turn.state, turn.rules, &order.symbol, &order.strategy)
         });
     changes.retain(|change| match change {
-        change::Change::SymbolDoubted { doubt, .. } => !is_retried || doubt.order_id != order_id,
+        change::Change::SymbolDoubted { doubt, .. } => {
+            !is_retried || doubt.order_id != Some(order_id)
+        }
         _ => true,
     });
     changes

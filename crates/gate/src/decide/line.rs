@@ -196,11 +196,11 @@ fn handed_over(
     let book = &turn.state.book;
     let has_venues = book.orders.values().any(|order| order.at_venue.is_some());
     if market.is_empty() || !has_venues {
-        return (market, outbox::of_line(book, changes, turn.now));
+        return (market, outbox::of_line(book, turn.rules, changes, turn.now));
     }
     let mut book = book.clone();
     let mut follow = |changes: Vec<Change>| {
-        let changes = outbox::of_line(&book, changes, turn.now);
+        let changes = outbox::of_line(&book, turn.rules, changes, turn.now);
         for change in &changes {
             // A change that does not fit the book is found and reported when the line is folded.
             if let Change::Book(change) = change

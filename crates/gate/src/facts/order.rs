@@ -117,7 +117,10 @@ impl<'a> OrderView<'a> {
                     })
                     .count(),
             ),
-            Id::PortfolioOpenPositions => size(book.positions.len()),
+            Id::PortfolioOpenPositions => {
+                let held = book.positions.values();
+                size(held.filter(|held| !held.is_dust()).count())
+            }
             Id::PortfolioOpenOrders => size(
                 book.orders
                     .values()

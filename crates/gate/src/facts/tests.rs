@@ -218,6 +218,7 @@ fn full() -> State {
             start,
             equity: a(equity),
             net_deposits: Amount::ZERO,
+            counts: true,
         })
     };
     book.account.day = baseline(now.day_start(), "1150");

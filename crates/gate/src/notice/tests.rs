@@ -138,6 +138,10 @@ fn a_granted_hold_and_a_heartbeat_are_silent() {
 fn entry(is_accepted: bool, check: &str, value: &str, limit: &str) -> Vec<Notice> {
     let row = json!({"name": check, "passed": is_accepted, "value": value, "limit": limit,
         "source": "safety.yaml", "unit": "usd"});
+    entry_with(is_accepted, row)
+}
+
+fn entry_with(is_accepted: bool, row: Value) -> Vec<Notice> {
     let decision = Decision {
         timestamp: Time::parse(AT).unwrap(),
         status: if is_accepted {
@@ -145,6 +149,7 @@ fn entry(is_accepted: bool, check: &str, value: &str, limit: &str) -> Vec<Notice
         } else {
             Status::Rejected
         },
+        strategy: Some("trend".to_owned()),
         decision: Some(if is_accepted {
             Ruling::Accepted
         } else {
@@ -157,24 +162,57 @@ fn entry(is_accepted: bool, check: &str, value: &str, limit: &str) -> Vec<Notice
 }
 
 #[test]
-fn a_limit_is_near_above_four_fifths() {
-    for (value, is_near) in [
-        ("799.99", false),
-        ("800", false),
-        ("800.01", true),
-        ("1000", true),
-    ] {
-        let notices = entry(true, "max_single_position", value, "1000");
-        assert_eq!(notices.len(), usize::from(is_near), "{value}");
-        for notice in notices {
-            assert_eq!(notice.kind, Kind::LimitNear);
-            let once = "max_single_position 2026-03-02T00:00:00.000Z";
-            assert_eq!(notice.once.as_deref(), Some(once));
+fn a_limit_that_a_row_warns_of_is_told_once_a_day_where_the_entry_is_accepted() {
+    let check = "max_single_position";
+    let row = |warning: bool| {
+        let mut row = json!({"name": check, "passed": true, "value": "800", "limit": "1000",
+            "source": "safety.yaml", "unit": "usd"});
+        if warning {
+            row["warning"] = true.into();
         }
+        row
+    };
+    assert_eq!(entry_with(true, row(false)), []);
+    assert_eq!(
+        entry_with(false, row(true)),
+        [],
+        "a refused entry fills nothing"
+    );
+    let notices = entry_with(true, row(true));
+    assert_eq!(notices.len(), 1);
+    let found = (notices[0].kind, notices[0].level);
+    assert_eq!(found, (Kind::LimitNear, Level::Alarm));
+    let once = "max_single_position 2026-03-02T00:00:00.000Z";
+    assert_eq!(notices[0].once.as_deref(), Some(once));
+}
+
+#[test]
+fn a_strategy_that_a_row_of_losses_or_refusals_closes_is_told() {
+    for check in ["loss_streak", "reject_streak"] {
+        let row = json!({"name": check, "passed": false, "value": "5", "limit": "5",
+            "source": "safety.yaml", "unit": "count"});
+        let notices = entry_with(false, row);
+        assert_eq!(notices.len(), 1, "{check}");
+        let found = (notices[0].kind, notices[0].level);
+        assert_eq!(found, (Kind::EntriesClosed, Level::Alarm));
     }
-    // Other numbers are not sums that fill up, and a refused entry fills nothing.
-    assert_eq!(entry(true, "data_age", "999", "1000"), []);
-    assert_eq!(entry(false, "max_single_position", "1001", "1000"), []);
+}
+
+#[test]
+fn an_override_and_its_end_are_told() {
+    let set = json!({"value": "0.08", "until": AT, "by": "owner", "at": AT, "line": 7,
+        "reason": "the roll"});
+    let change = json!({"LimitOverridden": {"limit": "max_single_position", "set": set}});
+    let notice = one("tick", json!([change]));
+    assert_eq!(
+        (notice.kind, notice.level),
+        (Kind::LimitOverridden, Level::Info)
+    );
+    assert_eq!(notice.text, "by owner: the roll");
+    assert_eq!(notice.remedy, "spoolgate limits end max_single_position");
+    let change = json!({"OverrideEnded": {"limit": "max_single_position"}});
+    let notice = one("tick", json!([change]));
+    assert_eq!(notice.kind, Kind::LimitOverridden);
 }
 
 #[test]

@@ -64,12 +64,15 @@ pub enum EventKind {
     Storage,
     /// Working entries that are no longer allowed were withdrawn.
     Pull,
+    /// A bridge to a venue fell silent or gives signs of life again, or its instructions were taken
+    /// back.
+    Bridge,
     /// A notice did not reach a receiver of `rules/notify.yaml`.
     NotTold,
 }
 
 impl EventKind {
-    const ALL: [EventKind; 12] = [
+    const ALL: [EventKind; 13] = [
         EventKind::Start,
         EventKind::Stop,
         EventKind::Rulebook,
@@ -81,6 +84,7 @@ impl EventKind {
         EventKind::Proposal,
         EventKind::Storage,
         EventKind::Pull,
+        EventKind::Bridge,
         EventKind::NotTold,
     ];
 
@@ -98,6 +102,7 @@ impl EventKind {
             EventKind::Proposal => "proposal",
             EventKind::Storage => "storage",
             EventKind::Pull => "pull",
+            EventKind::Bridge => "bridge",
             EventKind::NotTold => "not_told",
         }
     }

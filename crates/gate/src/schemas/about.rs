@@ -51,7 +51,8 @@ pub(crate) const ROWS: Condition = condition(
 pub(crate) const REPORT: Condition = condition(
     "report",
     "`new` and `replaced` have `version`; `trade` has `last_qty`, `last_px`, `fee` and \
-        `liquidity`; `rejected` has `text`; none has a member of another.",
+        `liquidity`; `rejected` has `text`; none has a member of another. `fee_value` comes with `fee_currency` and \
+        has the sign of `fee`.",
 );
 /// Whose heartbeat it is.
 pub(crate) const PERSON: Condition = condition(

@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 
 use super::opening::{self, Opened};
 use super::{Level, Looking, is_open, quoted};
+use crate::closed::silent_venues;
 use crate::index::Store;
 use crate::index::store::STATE_FILE;
+use crate::outbox::OUTBOX_DIR;
 use crate::sandbox::programs;
 use crate::status::holder;
 use spoolgate_gate::record::Cage;
@@ -135,6 +137,7 @@ impl Looking {
                 self.version(opened.state.program.as_str());
                 self.credentials(&opened);
                 self.drilled(&opened);
+                self.bridges(&opened);
             }
             Err(error) if machine::names(&home.join(segment::AUDIT_DIR)).is_err() => {
                 let remedy = Some(format!(
@@ -466,6 +469,15 @@ impl Looking {
         };
         let remedy = self.command("kill --drill --reason \"quarterly drill\"");
         self.note("drill", place, &message, Some(remedy));
+    }
+
+    /// Reports what keeps entries from venues. Where no gate runs, that is as it was when one did.
+    fn bridges(&mut self, opened: &Opened) {
+        let now = SystemClock::default().now();
+        for why in silent_venues(&opened.state, &opened.rulebook, now) {
+            let remedy = Some(self.command("status"));
+            self.note("bridge", Path::new(OUTBOX_DIR), &why, remedy);
+        }
     }
 
     fn credentials(&mut self, opened: &Opened) {

@@ -135,7 +135,11 @@ pub fn fold_known(
                 {
                     let strategy = order.strategy.clone();
                     let at_venue = order.at_venue.as_ref();
-                    let why = change.why().or_else(|| at_venue?.why.as_deref()).cloned();
+                    // What fills or is refused before the venue pulls it was not ended by a check.
+                    let why = change.why().or_else(|| at_venue?.why.as_deref());
+                    let why = why
+                        .filter(|_| end == trading::order::OrderEnd::Pulled)
+                        .cloned();
                     store.insert_closed_order(&ClosedOrder {
                         order_id,
                         strategy,

@@ -256,8 +256,12 @@ impl<'a> Recompute<'a> {
                 hold.id
             ));
         }
+        if events::overrides_end(&self.state, rules, now).is_some() {
+            return Some("a `tick` line is missing before it: an override was over".to_owned());
+        }
         let mut parts = events::new_day(&self.state, rules, now).into_iter();
-        let is_due = parts.any(|part| !outbox::of_line(&self.state.book, part, now).is_empty());
+        let is_due =
+            parts.any(|part| !outbox::of_line(&self.state.book, rules, part, now).is_empty());
         is_due.then(|| "a `tick` line is missing before it: a new day has begun".to_owned())
     }
 

@@ -18,7 +18,7 @@ use spoolgate_gate::record::{
     Record, Response,
 };
 use spoolgate_gate::state::KeyRecord;
-use spoolgate_gate::{Change, dead_man, events, flatten, outbox, pulls};
+use spoolgate_gate::{Change, bridges, dead_man, events, flatten, outbox, pulls};
 use spoolgate_home::error::HomeError;
 use spoolgate_home::sealed::Revealed;
 use spoolgate_rules::Rulebook;
@@ -63,6 +63,7 @@ pub(super) fn should_be(
                 "a `storage` line records that the gate serves less or more".to_owned(),
             ),
         },
+        Record::Event(EventKind::Bridge, line) => bridge(own, item, line, rules),
         Record::Event(EventKind::Tick, line) => tick(own, line, rules),
         Record::Event(EventKind::DeadMan, line) => dead_man_line(own, item, line, rules),
         Record::Event(EventKind::Proposal, line) => proposal(own, item, line, rules)?,
@@ -99,6 +100,34 @@ pub(super) fn should_be(
 /// Expects the line as it is, given what it says was noticed.
 fn input(record: &Record) -> Should {
     be(record, Class::Record, record.kind())
+}
+
+/// Recomputes a line about a bridge, given which signs of life were noticed or which instructions
+/// were taken back.
+fn bridge(own: &Recompute<'_>, item: &Item, line: &Event, rules: &Rulebook) -> Should {
+    let noticed = match line.changes.as_slice() {
+        [Change::Book(change)] => bridges::noticed(change.clone(), line.timestamp),
+        _ => None,
+    };
+    let files = bridges::taken_back_by(&line.changes);
+    let event = noticed.or_else(|| {
+        let now = line.timestamp;
+        if bridges::is_about_missing(line) {
+            return bridges::missing(&own.state, rules, now);
+        }
+        if bridges::is_of_imitated(line) {
+            return bridges::imitated(&own.state, rules, item.seq, now);
+        }
+        bridges::taken_back(&own.state, rules, &files, now)
+    });
+    match event {
+        Some(event) => be(
+            &Record::Event(EventKind::Bridge, event),
+            Class::Record,
+            "bridge",
+        ),
+        None => Should::NotBe("nothing was noticed of a bridge".to_owned()),
+    }
 }
 
 /// Recomputes the result of an outgoing action.
@@ -240,13 +269,13 @@ fn clock_step(own: &Recompute<'_>, line: &Event) -> Should {
     }
 }
 
-fn tick(own: &mut Recompute<'_>, line: &Event, rules: &Rulebook) -> Should {
+fn tick(own: &mut Recompute<'_>, line: &Event, rules: &Arc<Rulebook>) -> Should {
     let now = line.timestamp;
     if line.note == events::OWED {
         let event = Event {
             timestamp: now,
             note: events::OWED.to_owned(),
-            changes: outbox::owed(&own.state.book, now),
+            changes: outbox::owed(&own.state.book, rules, now),
             cage: None,
         };
         return be(
@@ -255,9 +284,19 @@ fn tick(own: &mut Recompute<'_>, line: &Event, rules: &Rulebook) -> Should {
             "tick",
         );
     }
+    if matches!(line.changes.first(), Some(Change::OverrideEnded { .. })) {
+        return match events::overrides_end(&own.state, rules, now) {
+            Some(event) => be(
+                &Record::Event(EventKind::Tick, event),
+                Class::Recomputed,
+                "tick",
+            ),
+            None => Should::NotBe("no override was over".to_owned()),
+        };
+    }
     let note = events::NEW_DAY.to_owned();
     let parts = events::new_day(&own.state, rules, now);
-    first_part(own, EventKind::Tick, note, parts, now)
+    first_part(own, EventKind::Tick, note, parts, rules, now)
 }
 
 /// Expects the entries that are no longer allowed: beyond the limits after a change of rules or
@@ -285,12 +324,14 @@ fn first_part(
     kind: EventKind,
     note: String,
     parts: Vec<Vec<Change>>,
+    rules: &Arc<Rulebook>,
     now: Time,
 ) -> Should {
     let parts = parts.into_iter().map(|changes| Expected::Part {
         kind,
         note: note.clone(),
         changes,
+        rules: Arc::clone(rules),
     });
     own.expected.extend(parts);
     match own.next_expected(Some(now)) {

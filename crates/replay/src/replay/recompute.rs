@@ -62,6 +62,8 @@ pub(super) enum Expected {
         kind: EventKind,
         note: String,
         changes: Vec<Change>,
+        /// The rulebook in force.
+        rules: Arc<Rulebook>,
     },
     /// The end of a hold.
     End(Resolution),
@@ -242,16 +244,18 @@ impl<'a> Recompute<'a> {
                     kind,
                     note,
                     changes,
+                    rules,
                 } => {
                     // At the end of a batch it only matters whether any change is left, which does
                     // not depend on the time.
                     let at = now.or(self.state.clock.last).unwrap_or(Time::EPOCH);
-                    let changes = outbox::of_line(&self.state.book, changes, at);
+                    let changes = outbox::of_line(&self.state.book, &rules, changes, at);
                     if !changes.is_empty() {
                         return Some(Expected::Part {
                             kind,
                             note,
                             changes,
+                            rules,
                         });
                     }
                 }
@@ -311,6 +315,7 @@ impl<'a> Recompute<'a> {
                 kind,
                 note,
                 changes,
+                ..
             }) => {
                 if kind.name() == item.kind {
                     let made = Record::Event(

@@ -1,6 +1,8 @@
 //! Tests of how the files of a rulebook are read together.
 
 use super::*;
+use crate::instruments::{Imitate, Silent};
+use spoolgate_wire::time::Time;
 
 fn with_principal(line: &str) -> Result<Rulebook, String> {
     let principals = format!("principals:\n  - name: somebody\n    {line}\n");
@@ -108,6 +110,73 @@ fn adapters_name_existing_services() {
     );
 }
 
+/// Compiles the shipped instrument and limits with more lines.
+fn with_currencies(instrument: &str, safety: &str) -> Result<Rulebook, String> {
+    let shipped = (
+        include_str!("../../../../rules/instruments.yaml"),
+        include_str!("../../../../rules/safety.yaml"),
+    );
+    let kept = shipped
+        .1
+        .lines()
+        .filter(|line| !line.starts_with("currency:"));
+    let files = [
+        ("instruments", format!("{}{instrument}", shipped.0)),
+        (
+            "safety",
+            format!("{}\n{safety}", kept.collect::<Vec<_>>().join("\n")),
+        ),
+    ];
+    let files = files.map(|(name, text)| (format!("rules/{name}.yaml"), text));
+    Rulebook::compile(&Bundle {
+        files: files.into(),
+    })
+    .map_err(|error| error.to_string())
+}
+
+#[test]
+fn every_price_is_in_the_currency_of_the_account() {
+    for (instrument, safety, currency) in [
+        ("", "", "USD"),
+        ("    quote: USD\n", "", "USD"),
+        ("    base: BTC\n    quote: USD\n", "currency: USD\n", "USD"),
+        (
+            "    base: USD\n    quote: USDT\n",
+            "currency: USDT\n",
+            "USDT",
+        ),
+        ("    base: BTC\n", "currency: EUR\n", "EUR"),
+    ] {
+        let book = with_currencies(instrument, safety).unwrap();
+        assert_eq!(book.safety.currency.as_str(), currency);
+    }
+    for (instrument, safety, expect) in [
+        (
+            "    quote: USDT\n",
+            "",
+            "`quote` is USDT, and the account is in USD",
+        ),
+        (
+            "    quote: USD\n",
+            "currency: EUR\n",
+            "`quote` is USD, and the account is in EUR",
+        ),
+        ("    quote: usd\n", "", "`quote` is usd"),
+        (
+            "    base: USD\n",
+            "",
+            "`base` is USD, the currency of the account",
+        ),
+        ("    quote:\n", "", "rules/instruments.yaml"),
+        ("    base: \"\"\n", "", "is not a currency"),
+        ("", "currency: US DOLLAR\n", "is not a currency"),
+        ("", "currency:\n", "rules/safety.yaml"),
+    ] {
+        let error = with_currencies(instrument, safety).unwrap_err();
+        assert!(error.contains(expect), "{instrument}{safety}: {error}");
+    }
+}
+
 #[test]
 fn who_may_be_the_bridge_of_an_instrument() {
     let compile = |instrument: &str, role: &str| {
@@ -175,6 +244,131 @@ fn who_may_be_the_bridge_of_an_instrument() {
             error.starts_with("rules/instruments.yaml") && error.contains(expect),
             "{error}"
         );
+    }
+}
+
+fn with_instrument(more: &str, principal: &str) -> Result<Rulebook, String> {
+    let instruments = include_str!("../../../../rules/instruments.yaml");
+    let files = [
+        (
+            "safety",
+            include_str!("../../../../rules/safety.yaml").to_owned(),
+        ),
+        ("principals", format!("principals:\n  - {principal}\n")),
+        ("instruments", format!("{instruments}{more}")),
+    ];
+    let files = files.map(|(name, text)| (format!("rules/{name}.yaml"), text));
+    let files = files.into();
+    Rulebook::compile(&Bundle { files }).map_err(|error| error.to_string())
+}
+
+#[test]
+fn an_imitated_venue_has_defaults_and_no_bridge() {
+    let agent = "{name: imitated, role: agent}";
+    let imitate = |more: &str| {
+        let book = with_instrument(&format!("    venue: imitated\n{more}"), agent).unwrap();
+        let instrument = book.instruments.values().next().unwrap();
+        assert_eq!(instrument.venue, Venue::Imitated);
+        assert_eq!(instrument.bridge.as_ref().unwrap().as_str(), IMITATED);
+        instrument.imitate.clone().unwrap_or_default()
+    };
+    let usual = imitate("");
+    assert_eq!(
+        (
+            *usual.latency_s,
+            usual.reserves,
+            usual.base_fee,
+            usual.reject_every
+        ),
+        (1, true, true, 0)
+    );
+    assert_eq!(usual.silent, []);
+    assert_eq!(imitate("    imitate: {}\n"), usual);
+    let all = "    imitate: {latency_s: 3600, reserves: false, base_fee: false, reject_every: 3,\n      \
+        silent: [{from: 2026-02-21T12:00:00Z, until: 2026-02-21T12:00:10Z}]}\n";
+    let set = imitate(all);
+    assert_eq!(
+        (*set.latency_s, set.reserves, set.base_fee),
+        (3600, false, false)
+    );
+    assert_eq!((set.reject_every, set.silent.len()), (3, 1));
+}
+
+#[test]
+fn an_imitated_venue_is_refused_where_it_is_not_whole() {
+    let bridge = "{name: exchange, role: bridge}";
+    let at = "    venue: imitated\n";
+    for (more, expect) in [
+        (
+            "    imitate: {}\n".to_owned(),
+            "`imitate` belongs to `venue: imitated`",
+        ),
+        (
+            "    venue: outbox\n    bridge: exchange\n    imitate: {}\n".to_owned(),
+            "`imitate` belongs to `venue: imitated`",
+        ),
+        (
+            format!("{at}    bridge: exchange\n"),
+            "`bridge` belongs to `venue: outbox`",
+        ),
+        (
+            format!("{at}    imitate: {{latency: 1}}\n"),
+            "unknown field `latency`",
+        ),
+        (format!("{at}    imitate: {{latency_s: 3601}}\n"), "3600"),
+        (format!("{at}    imitate: null\n"), "rules/instruments.yaml"),
+        (
+            format!(
+                "{at}    imitate: {{silent: [{{from: 2026-02-21T12:00:00Z, until: \
+                    2026-02-21T12:00:00Z}}]}}\n"
+            ),
+            "`from` before `until`",
+        ),
+        (
+            format!("{at}    imitate: {{silent: [{{from: 2026-02-21T12:00:00Z}}]}}\n"),
+            "until",
+        ),
+    ] {
+        let error = with_instrument(&more, bridge).unwrap_err();
+        assert!(
+            error.starts_with("rules/instruments.yaml") && error.contains(expect),
+            "{error}"
+        );
+    }
+    let error = with_instrument("", "{name: imitated, role: bridge}").unwrap_err();
+    assert!(
+        error.contains("no bridge may be named `imitated`"),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_instruction_reaches_the_imitated_exchange_after_its_latency_and_not_in_a_silence() {
+    let at = |second: &str| Time::parse(&format!("2026-02-21T12:00:{second}Z")).unwrap();
+    let silent = |from: &str, until: &str| Silent {
+        from: at(from),
+        until: at(until),
+    };
+    let imitate = Imitate {
+        silent: vec![silent("20", "30"), silent("10", "20")],
+        ..Imitate::default()
+    };
+    for (given, arrives) in [
+        ("08.999", "09.999"),
+        ("09", "30"),
+        ("28.999", "30"),
+        ("29", "30"),
+        ("29.001", "30.001"),
+    ] {
+        assert_eq!(imitate.arrives(at(given)), at(arrives), "{given}");
+    }
+    for (time, is_silent) in [
+        ("09.999", false),
+        ("10", true),
+        ("29.999", true),
+        ("30", false),
+    ] {
+        assert_eq!(imitate.silence_at(at(time)).is_some(), is_silent, "{time}");
     }
 }
 

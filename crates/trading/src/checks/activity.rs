@@ -21,14 +21,14 @@ fn fits(count: usize, limit: u32) -> bool {
     u32::try_from(count).is_ok_and(|count| count <= limit)
 }
 
-/// Pairs of symbol and strategy that hold a position or have a working entry, including this
-/// order's pair: at most `max_open_positions`. An order for a pair that is already open always
+/// Pairs of symbol and strategy that hold a position, more than dust, or have a working entry,
+/// including this order's pair: at most `max_open_positions`. An order for a pair that is already open always
 /// passes.
 pub(super) fn max_open_positions(subject: &Subject, facts: &OrderFacts) -> CheckRow {
-    let (order, legs) = (facts.order, facts.around.sums.legs());
-    let mut open = legs.iter();
+    let (order, sums) = (facts.order, &facts.around.sums);
+    let mut open = sums.legs().iter().filter(|leg| leg.is_open);
     let is_open = open.any(|leg| leg.is_of(&order.strategy, &order.symbol));
-    let count = legs.len().saturating_add(usize::from(!is_open));
+    let count = sums.open_legs().saturating_add(usize::from(!is_open));
     let limit = subject.rules.safety.max_open_positions;
     counted(
         count,
@@ -164,6 +164,33 @@ pub(super) fn loss_streak(subject: &Subject, facts: &OrderFacts) -> CheckRow {
         losing < *limit,
         || "too many trades in a row have lost; a person must clear it",
     )
+}
+
+/// Fewer than `max_rejects` orders of the strategy in a row were refused by their venues. A person
+/// clears the row.
+pub(super) fn reject_streak(subject: &Subject, facts: &OrderFacts) -> CheckRow {
+    let conduct = subject.book.conduct.get(&facts.order.strategy);
+    let rejects = conduct.map_or(0, |conduct| conduct.rejects);
+    let limit = subject.rules.safety.max_rejects;
+    let (value, most) = (Amount::from(rejects), Amount::from(*limit));
+    CheckRow::compared(value, most, "count", SAFETY).unless(
+        rejects < *limit,
+        || "too many orders in a row were refused by their venue; a person must clear it",
+    )
+}
+
+/// The working entry was accepted at most `max_order_age_s` ago. No row for a new order.
+pub(super) fn order_age(subject: &Subject, _: &OrderFacts) -> Option<CheckRow> {
+    if !subject.is_again {
+        return None;
+    }
+    let limit_ms = i64::from(*subject.rules.safety.max_order_age_s).saturating_mul(1000);
+    let ctx = subject.ctx;
+    // A time later than now dates from before the clock was set back.
+    let age_ms = ctx.now.since_ms(ctx.requested_at).saturating_abs();
+    let (value, limit) = (Amount::from_i64(age_ms), Amount::from_i64(limit_ms));
+    let row = CheckRow::compared(value, limit, "ms", SAFETY);
+    Some(row.unless(age_ms <= limit_ms, || "the entry has worked for too long"))
 }
 
 /// At least `cooldown_s` have passed since a protective stop of the strategy last filled.

@@ -8,6 +8,7 @@ use super::{OrderFacts, Subject};
 use crate::reach::Reach;
 use crate::sums::{Sides, Sums, Unknown};
 use spoolgate_wire::amount::Amount;
+use spoolgate_wire::limits::LimitName;
 
 /// Values that do not depend on the size of the order, cached on first use.
 #[derive(Clone, Debug)]
@@ -18,7 +19,7 @@ pub struct Around<'a> {
     own_of_strategy: OnceCell<Option<Reach>>,
     others: OnceCell<Others>,
     others_of_strategy: OnceCell<Result<Amount, Unknown>>,
-    left_to_lose: OnceCell<Result<Amount, &'static str>>,
+    left_to_lose: OnceCell<Result<(Amount, LimitName), &'static str>>,
 }
 
 /// Totals over all symbols except the order's own, account currency.
@@ -109,8 +110,9 @@ impl<'a> Around<'a> {
             .clone()
     }
 
-    /// Returns what may be lost before a halt, account currency, or why it is unknown.
-    pub(super) fn left_to_lose(&self) -> Result<Amount, &'static str> {
+    /// Returns what may be lost before a halt, account currency, and which limit halts then, or why it
+    /// is unknown.
+    pub(super) fn left_to_lose(&self) -> Result<(Amount, LimitName), &'static str> {
         *self.left_to_lose.get_or_init(|| left_to_lose(&self.sums))
     }
 }

@@ -5,7 +5,6 @@ use super::order::{NO_INSTRUMENT, NO_MARKET};
 use super::{CheckRow, OrderFacts, STATE, Subject};
 use crate::sums::{NOT_EXACT, cost};
 use crate::valuation::is_fresh;
-use spoolgate_wire::orders::Side;
 
 /// The cash that the entry takes is at most the free cash: the account is a cash account, without
 /// margin.
@@ -18,11 +17,7 @@ pub(super) fn buying_power(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let Some(instrument) = subject.instrument else {
         return CheckRow::unknown("usd", STATE, NO_INSTRUMENT);
     };
-    let price = match facts.order.side {
-        Side::Buy => facts.worst_entry,
-        Side::Sell => facts.notional_price,
-    };
-    let Some(price) = price else {
+    let Some(price) = facts.cost_price() else {
         return CheckRow::unknown("usd", STATE, NO_MARKET);
     };
     let free = match facts.around.sums.free() {

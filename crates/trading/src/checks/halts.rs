@@ -1,10 +1,12 @@
 //! Conditions that stop every entry: an untrusted clock, broken rules, losses, a halt by a person.
 
 use super::{CheckRow, OrderFacts, SAFETY, STATE, Subject, strategy_file};
-use crate::book::{Baseline, Book, Doubt};
+use crate::book::{Baseline, Book, Bridge, Doubt, Silence};
 use crate::sums::Sums;
 use spoolgate_rules::hours::Window;
+use spoolgate_rules::instruments::is_imitated;
 use spoolgate_wire::amount::Amount;
+use spoolgate_wire::limits::LimitName;
 use spoolgate_wire::time::Time;
 
 /// Message used when equity is unknown.
@@ -37,6 +39,7 @@ pub(super) fn weekly_loss_halt(subject: &Subject, facts: &OrderFacts) -> CheckRo
 struct Period<'a> {
     baseline: Option<&'a Baseline>,
     start: Time,
+    limit: LimitName,
     loss_max: Amount,
     no_baseline: &'static str,
     inexact: &'static str,
@@ -48,6 +51,7 @@ impl<'a> Period<'a> {
         Period {
             baseline: sums.book.account.day.as_ref(),
             start: sums.now.day_start(),
+            limit: LimitName::DailyLoss,
             loss_max: *sums.rules.safety.max_daily_loss,
             no_baseline: "today's starting equity is not recorded yet",
             inexact: "the day's profit cannot be computed exactly",
@@ -59,6 +63,7 @@ impl<'a> Period<'a> {
         Period {
             baseline: sums.book.account.week.as_ref(),
             start: sums.now.week_start(),
+            limit: LimitName::WeeklyLoss,
             loss_max: *sums.rules.safety.max_weekly_loss,
             no_baseline: "this week's starting equity is not recorded yet",
             inexact: "the week's profit cannot be computed exactly",
@@ -83,17 +88,18 @@ impl<'a> Period<'a> {
 }
 
 fn loss_halt(subject: &Subject, facts: &OrderFacts, period: &Period) -> CheckRow {
+    let safety = subject.rules.source(period.limit, false);
     let Some(equity) = facts.around.sums.equity() else {
-        return CheckRow::unknown("usd", SAFETY, NO_EQUITY);
+        return CheckRow::unknown("usd", safety, NO_EQUITY);
     };
     match period.profit(subject.book, equity) {
-        Ok(profit) => CheckRow::compared(profit, -period.loss_max, "usd", SAFETY)
+        Ok(profit) => CheckRow::compared(profit, -period.loss_max, "usd", safety)
             .unless(profit > -period.loss_max, || period.halted),
         Err(reason) => {
             let source = if reason == period.no_baseline {
-                STATE
+                STATE.into()
             } else {
-                SAFETY
+                safety
             };
             CheckRow::unknown("usd", source, reason)
         }
@@ -101,9 +107,14 @@ fn loss_halt(subject: &Subject, facts: &OrderFacts, period: &Period) -> CheckRow
 }
 
 /// Returns what may still be lost before the day's or the week's loss halts: the smaller of limit +
-/// profit and loss.
-pub(crate) fn left_to_lose(sums: &Sums) -> Result<Amount, &'static str> {
-    Ok(Period::day(sums).left(sums)?.min(week_left(sums)?))
+/// profit and loss, and which limit that is.
+pub(crate) fn left_to_lose(sums: &Sums) -> Result<(Amount, LimitName), &'static str> {
+    let (day, week) = (Period::day(sums).left(sums)?, week_left(sums)?);
+    Ok(if week < day {
+        (week, LimitName::WeeklyLoss)
+    } else {
+        (day, LimitName::DailyLoss)
+    })
 }
 
 /// Returns what may still be lost before the week's loss halts: limit + profit and loss.
@@ -140,6 +151,49 @@ pub(super) fn manual_halt(subject: &Subject, _: &OrderFacts) -> CheckRow {
 /// The sender is not closed by the dead man's switch.
 pub(super) fn dead_man(subject: &Subject, _: &OrderFacts) -> CheckRow {
     CheckRow::yes_no(subject.ctx.unheard.map(str::to_owned), STATE)
+}
+
+/// How long a comparison of book and venue counts, milliseconds.
+pub(crate) const RECONCILED_MS: i64 = 300_000;
+
+/// The bridge to the order's venue gives signs of life, reaches the venue, and has sent a snapshot in
+/// this run within 300 s. No row for orders on paper.
+pub(super) fn venue_alive(subject: &Subject, _: &OrderFacts) -> Option<CheckRow> {
+    let working = subject.book.orders.get(&subject.ctx.order_id);
+    let own = working.and_then(|order| order.at_venue.as_ref());
+    let configured = subject.instrument.and_then(|it| it.bridge.as_ref());
+    let name = own.map(|venue| &venue.bridge).or(configured)?;
+    if is_imitated(name) {
+        let imitate = subject.instrument.and_then(|it| it.imitate.as_ref());
+        let silence = imitate.and_then(|it| it.silence_at(subject.ctx.now));
+        let fault = silence.map(|silent| {
+            format!(
+                "the imitated exchange is silent until {} (`silent` in rules/instruments.yaml)",
+                silent.until
+            )
+        });
+        return Some(CheckRow::yes_no(fault, STATE));
+    }
+    let fault = match subject.book.bridges.get(name) {
+        None => Some(format!(
+            "bridge `{name}` has given no sign of life yet; start it (docs/outbox.md)"
+        )),
+        Some(Bridge {
+            silent: Some(Silence { since, why }),
+            ..
+        }) => Some(format!("bridge `{name}` is silent since {since}: {why}")),
+        Some(bridge) => {
+            let now = subject.ctx.now;
+            let is_recent = |at: Time| (0..=RECONCILED_MS).contains(&now.since_ms(at));
+            let fault = match bridge.reconciled_at {
+                Some(at) if is_recent(at) => None,
+                Some(at) => Some(format!("no snapshot of the venue since {at}")),
+                None => Some("no snapshot of the venue in this run of its bridge".to_owned()),
+            };
+            fault.map(|fault| format!("{fault}; bridge `{name}` must send `venue.snapshot`"))
+        }
+    };
+    Some(CheckRow::yes_no(fault, STATE))
 }
 
 /// The time is outside the restricted windows of safety.yaml and of the strategy.

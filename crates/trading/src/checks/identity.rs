@@ -277,7 +277,7 @@ fn used_by(subject: &Subject, facts: &OrderFacts) -> Option<String> {
         .book
         .positions
         .values()
-        .find(|position| position.theses.contains(slug))?;
+        .find(|position| position.theses.contains(slug) && !position.is_dust())?;
     Some(format!(
         "thesis `{slug}` already carries the open position in `{}`",
         position.symbol

@@ -9,12 +9,16 @@ use super::order::{NO_INSTRUMENT, NO_MARKET};
 use super::{CheckRow, OrderFacts, SAFETY, SAFETY_REDUCED, Subject, strategy_file};
 use crate::reach::Reach;
 use crate::risk;
-use crate::sums::{NOT_EXACT, Unknown};
+use crate::sums::{NOT_EXACT, Unknown, notional};
 use spoolgate_rules::instruments::Instrument;
 use spoolgate_wire::amount::Amount;
+use spoolgate_wire::limits::LimitName;
 use spoolgate_wire::orders::Side;
 
 const NO_BASE: &str = "the capital base is 0: equity is used up";
+
+/// Where a limit comes from.
+type Source = Cow<'static, str>;
 
 /// Returns the limit `fraction x capital base`, reduced if the risk mode requires it, or why there
 /// is none.
@@ -30,7 +34,13 @@ fn limit_of(
         .ok_or(NOT_EXACT)
 }
 
-/// Returns the source of the limits of safety.yaml in the current risk mode.
+/// Returns the source of a limit of safety.yaml in the current risk mode.
+fn source_in_force(subject: &Subject, name: LimitName) -> Source {
+    let is_reduced = subject.ctx.limit_factor.is_some();
+    subject.rules.source(name, is_reduced)
+}
+
+/// Returns the source of the limits of safety.yaml that nobody overrides, in the current risk mode.
 pub(super) fn source_of(subject: &Subject) -> &'static str {
     if subject.ctx.limit_factor.is_some() {
         SAFETY_REDUCED
@@ -43,7 +53,7 @@ pub(super) fn source_of(subject: &Subject) -> &'static str {
 /// possible loss of the position and the pending entries of the same strategy, symbol and direction
 /// that it adds to. At most `max_single_trade_risk` x capital base.
 pub(super) fn max_single_trade_risk(subject: &Subject, facts: &OrderFacts) -> CheckRow {
-    let source = source_of(subject);
+    let source = source_in_force(subject, LimitName::SingleTradeRisk);
     let Some(instrument) = subject.instrument else {
         return CheckRow::unknown("usd", source, NO_INSTRUMENT);
     };
@@ -82,7 +92,7 @@ fn own_risk(subject: &Subject, facts: &OrderFacts, instrument: &Instrument) -> O
 /// and short are what its legs may come to hold ([`crate::reach`]): at most `max_single_position` x
 /// capital base.
 pub(super) fn max_single_position(subject: &Subject, facts: &OrderFacts) -> CheckRow {
-    let source = source_of(subject);
+    let source = source_in_force(subject, LimitName::SinglePosition);
     let Some(instrument) = subject.instrument else {
         return CheckRow::unknown("usd", source, NO_INSTRUMENT);
     };
@@ -136,7 +146,7 @@ pub(super) fn max_total_exposure(subject: &Subject, facts: &OrderFacts) -> Check
     exposure(
         subject,
         facts,
-        *subject.rules.safety.max_total_exposure,
+        LimitName::TotalExposure,
         reason,
         |instrument, ask| all_worst_cases(subject, facts, instrument, ask),
     )
@@ -151,7 +161,7 @@ pub(super) fn same_direction_exposure(subject: &Subject, facts: &OrderFacts) -> 
     exposure(
         subject,
         facts,
-        subject.rules.safety.same_direction(),
+        LimitName::SameDirectionExposure,
         reason,
         |instrument, ask| {
             let others = match &facts.around.others(subject, facts).all {
@@ -177,7 +187,7 @@ pub(super) fn correlated_group(subject: &Subject, facts: &OrderFacts) -> Option<
     Some(exposure(
         subject,
         facts,
-        subject.rules.safety.correlated_group(),
+        LimitName::CorrelatedGroup,
         reason,
         |instrument, ask| {
             let others = facts.around.others(subject, facts).group.clone();
@@ -190,16 +200,17 @@ pub(super) fn correlated_group(subject: &Subject, facts: &OrderFacts) -> Option<
 fn exposure(
     subject: &Subject,
     facts: &OrderFacts,
-    fraction: Amount,
+    name: LimitName,
     reason: &'static str,
     sums: impl FnOnce(&Instrument, Amount) -> (Result<Amount, Unknown>, Option<(Amount, bool)>),
 ) -> CheckRow {
-    let source = source_of(subject);
+    let source = source_in_force(subject, name);
+    let fraction = subject.rules.safety.limit(name);
     let limit = match limit_of(subject, facts, fraction) {
         Ok(limit) => limit,
         Err(reason) => return CheckRow::unknown("usd", source, reason),
     };
-    match summed(subject, facts, source, sums) {
+    match summed(subject, facts, &source, sums) {
         Ok((sum, is_worse)) => judge(sum, limit, source, !is_worse, reason),
         Err(unknown) => *unknown,
     }
@@ -210,10 +221,10 @@ fn exposure(
 fn summed(
     subject: &Subject,
     facts: &OrderFacts,
-    source: &'static str,
+    source: &Source,
     sums: impl FnOnce(&Instrument, Amount) -> (Result<Amount, Unknown>, Option<(Amount, bool)>),
 ) -> Result<(Amount, bool), Unknown> {
-    let unknown = |reason: &'static str| Box::new(CheckRow::unknown("usd", source, reason));
+    let unknown = |reason: &'static str| Box::new(CheckRow::unknown("usd", source.clone(), reason));
     let (Some(market), Some(instrument)) = (facts.market, subject.instrument) else {
         return Err(unknown(NO_MARKET));
     };
@@ -241,7 +252,7 @@ fn all_worst_cases(
 /// What a jump of the prices by `stress_gap`, past every stop, would lose: that fraction of the
 /// worst cases of all symbols with this order. At most what may still be lost this week.
 pub(super) fn gap_budget(subject: &Subject, facts: &OrderFacts) -> CheckRow {
-    let source = source_of(subject);
+    let source = source_in_force(subject, LimitName::WeeklyLoss);
     let left =
         week_left(&facts.around.sums).and_then(|left| subject.reduced(left).ok_or(NOT_EXACT));
     let limit = match left {
@@ -249,7 +260,7 @@ pub(super) fn gap_budget(subject: &Subject, facts: &OrderFacts) -> CheckRow {
         Err(reason) => return CheckRow::unknown("usd", source, reason),
     };
     let all = |instrument: &Instrument, ask| all_worst_cases(subject, facts, instrument, ask);
-    let (sum, is_worse) = match summed(subject, facts, source, all) {
+    let (sum, is_worse) = match summed(subject, facts, &source, all) {
         Ok(sum) => sum,
         Err(unknown) => return *unknown,
     };
@@ -260,6 +271,34 @@ pub(super) fn gap_budget(subject: &Subject, facts: &OrderFacts) -> CheckRow {
         limit.is_positive() && (loss <= limit || !is_worse),
         || "a jump past every stop could lose more than the week has left",
     )
+}
+
+/// The notional of the day's entry fills, of the working entries and of this order, each at the price
+/// of its cost: at most `max_daily_turnover` x capital base. The risk mode does not change it.
+pub(super) fn daily_turnover(subject: &Subject, facts: &OrderFacts) -> CheckRow {
+    // No risk mode reduces it.
+    let source = subject.rules.source(LimitName::DailyTurnover, false);
+    let unknown = |why: &'static str| CheckRow::unknown("usd", source.clone(), why);
+    let sums = &facts.around.sums;
+    let Some(base) = sums.capital_base() else {
+        return unknown(NO_EQUITY);
+    };
+    let Some(limit) = base.checked_mul(*subject.rules.safety.max_daily_turnover) else {
+        return unknown(NOT_EXACT);
+    };
+    let (Some(instrument), Some(price)) = (subject.instrument, facts.cost_price()) else {
+        return unknown(NO_MARKET);
+    };
+    let others = match sums.turnover() {
+        Ok(others) => others,
+        Err(unknown) => return *unknown,
+    };
+    let own = notional(price, facts.size, instrument);
+    let Some(sum) = own.and_then(|own| others.checked_add(own)) else {
+        return unknown(NOT_EXACT);
+    };
+    let reason = "entries could turn over too much within the day";
+    judge(sum, limit, source, false, reason)
 }
 
 /// The worst cases of all symbols for this strategy alone, with this order: at most the strategy's
@@ -298,12 +337,12 @@ pub(super) fn strategy_allocation(subject: &Subject, facts: &OrderFacts) -> Opti
 /// Possible loss of all positions down to their stops (without a stop: the whole notional) and of
 /// all pending entries, including this order: at most `max_portfolio_risk` x capital base.
 pub(super) fn max_portfolio_risk(subject: &Subject, facts: &OrderFacts) -> CheckRow {
-    let source = source_of(subject);
+    let source = source_in_force(subject, LimitName::PortfolioRisk);
     let limit = match limit_of(subject, facts, *subject.rules.safety.max_portfolio_risk) {
         Ok(limit) => limit,
         Err(reason) => return CheckRow::unknown("usd", source, reason),
     };
-    match all_risk(subject, facts, source) {
+    match all_risk(subject, facts, &source) {
         Ok(risk) => judge(
             risk,
             limit,
@@ -318,15 +357,15 @@ pub(super) fn max_portfolio_risk(subject: &Subject, facts: &OrderFacts) -> Check
 /// The same risk, compared with what is left to lose before the day's or the week's loss halts,
 /// whichever is less. So no trade can lose more than the halt allows.
 pub(super) fn loss_budget(subject: &Subject, facts: &OrderFacts) -> CheckRow {
-    let source = source_of(subject);
-    let left = match facts.around.left_to_lose() {
+    let (left, name) = match facts.around.left_to_lose() {
         Ok(left) => left,
-        Err(reason) => return CheckRow::unknown("usd", source, reason),
+        Err(reason) => return CheckRow::unknown("usd", source_of(subject), reason),
     };
+    let source = source_in_force(subject, name);
     let Some(limit) = subject.reduced(left) else {
         return CheckRow::unknown("usd", source, NOT_EXACT);
     };
-    let risk = match all_risk(subject, facts, source) {
+    let risk = match all_risk(subject, facts, &source) {
         Ok(risk) => risk,
         Err(unknown) => return *unknown,
     };
@@ -337,17 +376,14 @@ pub(super) fn loss_budget(subject: &Subject, facts: &OrderFacts) -> CheckRow {
 }
 
 /// Returns the open risk plus the risk of this order.
-fn all_risk(
-    subject: &Subject,
-    facts: &OrderFacts,
-    source: &'static str,
-) -> Result<Amount, Unknown> {
+fn all_risk(subject: &Subject, facts: &OrderFacts, source: &Source) -> Result<Amount, Unknown> {
+    let unknown = |why: &'static str| Box::new(CheckRow::unknown("usd", source.clone(), why));
     let (Some(instrument), Some(_)) = (subject.instrument, facts.market) else {
-        return Err(Box::new(CheckRow::unknown("usd", source, NO_MARKET)));
+        return Err(unknown(NO_MARKET));
     };
     let open = facts.around.sums.open_risk()?;
     let risk = own_risk(subject, facts, instrument).and_then(|own| open.checked_add(own));
-    risk.ok_or_else(|| Box::new(CheckRow::unknown("usd", source, NOT_EXACT)))
+    risk.ok_or_else(|| unknown(NOT_EXACT))
 }
 
 /// Compares a value with its limit. If prices alone pushed the book over its limit, orders that do

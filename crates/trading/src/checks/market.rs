@@ -128,7 +128,7 @@ pub(super) fn market_data(subject: &Subject, facts: &OrderFacts) -> CheckRow {
 fn stale_trade(subject: &Subject, instrument: &Instrument) -> Option<CheckRow> {
     let sources = (instrument.quotes_from, instrument.fills_from);
     // At a real venue, market rows fill nothing.
-    if sources != (MarketSource::Quotes, MarketSource::Bars) || instrument.venue != Venue::Paper {
+    if sources != (MarketSource::Quotes, MarketSource::Bars) || instrument.venue == Venue::Outbox {
         return None;
     }
     let safety = &subject.rules.safety;

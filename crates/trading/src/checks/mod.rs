@@ -69,6 +69,8 @@ pub(crate) enum Standing {
     Leg,
     /// The thesis.
     Thesis,
+    /// The entry itself.
+    Order,
     /// A sum that the entry is a part of: see [`crate::guard`].
     Sum,
 }
@@ -256,6 +258,10 @@ const CHECKS: &[Check] = &[
         sized(entry("gap_budget", limits::gap_budget)),
     ),
     standing(
+        Standing::Sum,
+        sized(entry("daily_turnover", limits::daily_turnover)),
+    ),
+    standing(
         Standing::Account,
         entry_warns("daily_loss_halt", halts::daily_loss_halt),
     ),
@@ -272,6 +278,7 @@ const CHECKS: &[Check] = &[
         entry_warns("manual_halt", halts::manual_halt),
     ),
     standing(Standing::Leg, entry("dead_man", halts::dead_man)),
+    standing(Standing::Leg, where_set("venue_alive", halts::venue_alive)),
     standing(
         Standing::Sum,
         entry("max_open_positions", activity::max_open_positions),
@@ -299,7 +306,12 @@ const CHECKS: &[Check] = &[
         entry("repeated_execution", activity::repeated_execution),
     ),
     standing(Standing::Leg, entry("loss_streak", activity::loss_streak)),
+    standing(
+        Standing::Leg,
+        entry("reject_streak", activity::reject_streak),
+    ),
     standing(Standing::Leg, entry("cooldown", activity::cooldown)),
+    standing(Standing::Order, where_set("order_age", activity::order_age)),
     entry_warns("self_cross", crossing::self_cross),
     standing(
         Standing::Leg,
@@ -308,6 +320,24 @@ const CHECKS: &[Check] = &[
     sized(blocks(entry("reduce_only", order::reduce_only), EXITS)),
     any("cancel_ok", &[Cancel], targets::cancel_ok),
     any("tighten_ok", &[Tighten], targets::tighten_ok),
+];
+
+/// Checks whose rows warn of an entry that comes near their limits.
+const WARNED: [&str; 14] = [
+    "max_single_position",
+    "max_total_exposure",
+    "same_direction_exposure",
+    "correlated_group",
+    "strategy_allocation",
+    "max_portfolio_risk",
+    "loss_budget",
+    "gap_budget",
+    "daily_turnover",
+    "daily_loss_halt",
+    "weekly_loss_halt",
+    "drawdown_halt",
+    "max_open_positions",
+    "max_open_orders",
 ];
 
 /// Runs every check that applies to the subject.
@@ -379,7 +409,10 @@ fn row(check: &Check, subject: &Subject) -> Option<CheckRow> {
         return None;
     }
     let row = row_of(check, subject)?;
-    Some(if is_blocking {
+    let is_warned = subject.kind == Entry && WARNED.contains(&check.name);
+    Some(if is_warned {
+        row.warned(*subject.rules.safety.warn_at)
+    } else if is_blocking {
         row
     } else {
         row.lifted("exempt")

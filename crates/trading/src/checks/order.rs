@@ -5,8 +5,10 @@ use super::{
     STATE, Subject,
 };
 use crate::class::Class;
+use crate::order::Position;
 use crate::pricing::notional_price;
 use crate::sums::NOT_EXACT;
+use crate::units::Units;
 use spoolgate_wire::amount::Amount;
 
 /// Message used when bid and ask are missing.
@@ -66,8 +68,21 @@ fn without_filters(kind: Kind) -> CheckRow {
     }
 }
 
+/// Returns the position at a venue that the order is against.
+fn reduced_at_venue<'a>(subject: &Subject<'a>, facts: &OrderFacts) -> Option<&'a Position> {
+    let key = (facts.order.symbol.clone(), facts.order.strategy.clone());
+    let held = subject.book.positions.get(&key)?;
+    let is_against = held.held_at.is_some() && held.closing_side() == facts.order.side;
+    is_against.then_some(held)
+}
+
+fn is_dust(held: &Position) -> String {
+    let size = held.size.abs();
+    format!("{size} is held, which is dust: less than the venue takes in one order")
+}
+
 /// The size is a multiple of the lot (0 disables) and at least `min_size`. An exit that closes all
-/// that is left is exempt from both; otherwise a remainder could never be closed.
+/// that is left is exempt from both, unless it is dust at a venue; otherwise a remainder could never be closed.
 pub(super) fn size_lot(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let Some(instrument) = subject.instrument else {
         return without_filters(subject.kind);
@@ -77,8 +92,15 @@ pub(super) fn size_lot(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     if !size.is_positive() {
         return row.unless(false, || "a size must be above 0");
     }
+    let at_venue = reduced_at_venue(subject, facts);
+    if let Some(dust) = at_venue.filter(|held| held.is_dust() && facts.class == Class::Exit) {
+        return row.unless(false, || is_dust(dust));
+    }
     if facts.class == Class::Exit && Some(size) == facts.capacity {
-        return row;
+        let is_less = at_venue.is_some() && Units::of(instrument).whole(size).is_zero();
+        return row.unless(!is_less, || {
+            format!("{size} is left, less than the lot {lot} of the venue")
+        });
     }
     if !lot.is_zero() && size.is_multiple_of(*lot) != Some(true) {
         let row = CheckRow::compared(size, *lot, "size", INSTRUMENTS);
@@ -158,20 +180,22 @@ pub(super) fn max_order_size(subject: &Subject, facts: &OrderFacts) -> CheckRow 
 
 /// An order against the strategy's position is at most what is left to reduce. When it fills, it is
 /// clamped to the live position again.
-pub(super) fn reduce_only(_: &Subject, facts: &OrderFacts) -> CheckRow {
+pub(super) fn reduce_only(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let row = CheckRow::compared(
         facts.size,
         facts.capacity.unwrap_or(Amount::ZERO),
         "size",
         STATE,
     );
-    match facts.class {
-        Class::Flip { reduce, .. } if reduce.is_zero() => row.unless(false, || {
+    let dust = reduced_at_venue(subject, facts).filter(|held| held.is_dust());
+    match (facts.class, dust) {
+        (Class::Flip { .. }, Some(dust)) => row.unless(false, || is_dust(dust)),
+        (Class::Flip { reduce, .. }, None) if reduce.is_zero() => row.unless(false, || {
             "working exits already reduce the whole position; cancel one of them first".to_owned()
         }),
-        Class::Flip { reduce, increase } => row.unless(false, || {
+        (Class::Flip { reduce, increase }, None) => row.unless(false, || {
             format!("split into an exit of {reduce} and an entry of {increase}")
         }),
-        Class::Entry | Class::Exit => row,
+        (Class::Entry | Class::Exit, _) => row,
     }
 }

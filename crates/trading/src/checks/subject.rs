@@ -15,7 +15,7 @@ use spoolgate_rules::instruments::Instrument;
 use spoolgate_rules::principals::Role;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::{OrderId, StrategyName, Symbol};
-use spoolgate_wire::orders::{OrderType, SubmitOrder};
+use spoolgate_wire::orders::{OrderType, Side, SubmitOrder};
 
 /// The kind of request that is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -251,6 +251,15 @@ impl OrderFacts<'_> {
         self.notional_price?
             .checked_mul(self.size)?
             .checked_mul(*instrument.multiplier)
+    }
+
+    /// The price with which the cash that it needs is computed: the worst entry of a buy, the notional
+    /// price of a sale. `None` if the market is unknown or the price is not exact.
+    pub(super) fn cost_price(&self) -> Option<Amount> {
+        match self.order.side {
+            Side::Buy => self.worst_entry,
+            Side::Sell => self.notional_price,
+        }
     }
 
     /// Returns what may come to be held with this order added. `None` if it is not exact.

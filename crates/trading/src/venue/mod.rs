@@ -1,10 +1,13 @@
 //! The venues at which orders fill. The paper venue is deterministic: the same book, rules and rows
 //! give the same changes.
 
+pub mod imitated;
 pub mod outbox;
 pub mod paper;
 pub mod report;
+pub mod snapshot;
 
+mod adjusting;
 mod filters;
 mod funding;
 mod levels;
@@ -14,6 +17,7 @@ mod settling;
 mod steps;
 mod watching;
 
+pub use adjusting::{AdjustError, Adjusting, on_adjust};
 pub(crate) use filters::too_far;
 pub use funding::{FUNDING_PERIOD_MS, FundingError, on_funding};
 pub use paper::{count_new, end_day, on_rows, open_periods};
@@ -45,11 +49,15 @@ pub enum VenueError {
 }
 
 #[cfg(test)]
+mod model_outbox;
+#[cfg(test)]
 mod properties_outbox;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod tests_held;
+#[cfg(test)]
+mod tests_imitated;
 #[cfg(test)]
 mod tests_orders;
 #[cfg(test)]

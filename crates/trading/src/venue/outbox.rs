@@ -18,12 +18,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::book::Book;
+use crate::book::{Book, Bridge};
 use crate::change::Change;
 use crate::exits;
 use crate::order::{AtVenue, Instruction, Order, OrderEnd, OrderRole, Verb, Why};
+use spoolgate_rules::safety::BridgeLimits;
 use spoolgate_wire::amount::Amount;
-use spoolgate_wire::ids::{OrderId, StrategyName, Symbol};
+use spoolgate_wire::ids::{OrderId, Principal, StrategyName, Symbol};
 use spoolgate_wire::orders::{OrderType, Side, TimeInForce};
 use spoolgate_wire::time::Time;
 
@@ -40,7 +41,12 @@ pub(super) const IDLE_EXITS_MAX: usize = 100;
 /// Returns the changes of a line over `book` after handing orders at venues over: an order that is
 /// to end becomes a request to the venue to end it, and an order that the venue works differently
 /// from what it shall be gets an instruction. Changes of other orders stay as they are.
-pub fn hand_over(book: &Book, changes: Vec<Change>, at: Time) -> Vec<Change> {
+pub fn hand_over(
+    book: &Book,
+    limits: &BridgeLimits,
+    changes: Vec<Change>,
+    at: Time,
+) -> Vec<Change> {
     let at_venues = book
         .orders
         .values()
@@ -55,17 +61,22 @@ pub fn hand_over(book: &Book, changes: Vec<Change>, at: Time) -> Vec<Change> {
             .filter(|(_, position)| position.held_at.is_some())
             .map(|(leg, position)| (leg.clone(), position.size))
             .collect(),
+        room: book
+            .bridges
+            .iter()
+            .map(|(name, bridge)| (name.clone(), room_of(bridge, limits, at)))
+            .collect(),
         changes: Vec::new(),
     };
     changes.into_iter().for_each(|change| line.take(change));
     line.end_idle_stops(at);
-    line.instruct();
+    line.instruct(limits, at);
     line.changes
 }
 
 /// Returns what earlier lines left for later: instructions that had no room there, and the end of
 /// exits with nothing left to reduce. Empty once nothing is owed.
-pub fn owed(book: &Book, at: Time) -> Vec<Change> {
+pub fn owed(book: &Book, limits: &BridgeLimits, at: Time) -> Vec<Change> {
     let is_idle = |order: &&Order| {
         let held = book
             .positions
@@ -79,6 +90,7 @@ pub fn owed(book: &Book, at: Time) -> Vec<Change> {
     let idle = book.orders.values().filter(is_idle).take(IDLE_EXITS_MAX);
     hand_over(
         book,
+        limits,
         idle.map(|order| Change::OrderClosed {
             order_id: order.order_id,
             end,
@@ -96,7 +108,40 @@ struct Line {
     orders: BTreeMap<OrderId, Order>,
     /// The signed positions at venues after the changes so far.
     held: BTreeMap<LegOf, Amount>,
+    /// How many more instructions each bridge may be given now, besides those that cannot wait.
+    room: BTreeMap<Principal, usize>,
     changes: Vec<Change>,
+}
+
+/// Seconds of instructions at the highest rate that a bridge may be given at once.
+const BURST_S: u32 = 4;
+
+/// Returns how many paced instructions a bridge may be given now: in any four seconds at most four times
+/// the rate.
+fn room_of(bridge: &Bridge, limits: &BridgeLimits, now: Time) -> usize {
+    let most = limits.instructions_per_s.saturating_mul(BURST_S);
+    let burst_ms = i64::from(BURST_S).saturating_mul(1000);
+    // A time later than now dates from before the clock was set back.
+    let is_recent = |at: &&Time| (0..burst_ms).contains(&now.since_ms(**at));
+    let given = bridge.paced.iter().filter(is_recent).count();
+    usize::try_from(most)
+        .unwrap_or(usize::MAX)
+        .saturating_sub(given)
+}
+
+/// Whether an instruction waits for the pace of its bridge: tightened stops, cancels that agents sent,
+/// and entries. Exits, flattens, stops that grow or make room, and what the gate itself ends go at once.
+pub(crate) fn is_paced(order: &Order, next: &Instruction) -> bool {
+    let told = order.at_venue.as_ref().and_then(|venue| venue.told);
+    match (order.role, next.instruction) {
+        (_, Verb::Cancel) => order.ending() == Some(OrderEnd::Cancelled),
+        (OrderRole::Exit, _) => false,
+        (OrderRole::Protective | OrderRole::Target, _) => {
+            told.is_some_and(|told| told.size == next.size)
+        }
+        // An adjustment is over in its own line.
+        (OrderRole::Entry | OrderRole::Adjust, _) => true,
+    }
 }
 
 /// A leg: the part of one strategy in one symbol.
@@ -176,14 +221,10 @@ impl Line {
             && self.orders.contains_key(&fill.order_id)
         {
             let leg = (fill.symbol.clone(), fill.strategy.clone());
-            let signed = if fill.side == Side::Buy {
-                fill.size
-            } else {
-                -fill.size
-            };
             let held = self.held.entry(leg).or_insert(Amount::ZERO);
             // A sum that overflows here does not fold either.
-            *held = held.checked_add(signed).unwrap_or(*held);
+            let after = fill.moves().and_then(|moves| held.checked_add(moves));
+            *held = after.unwrap_or(*held);
         }
         self.changes.push(change);
     }
@@ -227,7 +268,7 @@ impl Line {
 
     /// Adds at most one instruction per order. Where there is a bound, exits come before stops, which
     /// get the room that is left.
-    fn instruct(&mut self) {
+    fn instruct(&mut self, limits: &BridgeLimits, at: Time) {
         let mut room = if self.changes.len() > CHANGES_MAX {
             0
         } else {
@@ -236,6 +277,7 @@ impl Line {
         let mut bounds: BTreeMap<(LegOf, Side), Bound> = BTreeMap::new();
         let is_first = |order: &&Order| order.is_bounded() && order.role != OrderRole::Protective;
         let (first, others): (Vec<&Order>, Vec<&Order>) = self.orders.values().partition(is_first);
+        let mut paced = self.room.clone();
         let mut due = Vec::new();
         for order in first.into_iter().chain(others) {
             if room == 0 {
@@ -251,9 +293,17 @@ impl Line {
             if exits::waits(order, self.orders.values()) {
                 continue;
             }
-            let Some(next) = instruction(order, bound) else {
+            let Some(next) = instruction(order, bound, limits, at) else {
                 continue;
             };
+            if is_paced(order, &next)
+                && let Some(left) = paced.get_mut(&next.bridge)
+            {
+                if *left == 0 {
+                    continue;
+                }
+                *left = left.saturating_sub(1);
+            }
             due.push(Change::Instructed(next));
             room = room.saturating_sub(1);
         }
@@ -271,6 +321,11 @@ impl Line {
             held.is_positive()
         };
         let held = if is_closing { held.abs() } else { Amount::ZERO };
+        // What is less than a lot cannot be at the venue.
+        let mut of_leg = self.orders.values();
+        let held = of_leg
+            .find(|order| order.is_of(strategy, symbol))
+            .map_or(held, |order| order.whole(held));
         let reducing = || {
             let orders = self.orders.values();
             orders.filter(|order| {
@@ -337,8 +392,16 @@ fn is_filled(order: &Order) -> bool {
 
 /// Returns the next instruction for an order, if its last one differs from what the order shall be.
 /// `bound` is the bound of its leg, if there is one; the instruction uses up part of its room.
-fn instruction(order: &Order, bound: Option<&mut Bound>) -> Option<Instruction> {
+fn instruction(
+    order: &Order,
+    bound: Option<&mut Bound>,
+    limits: &BridgeLimits,
+    at: Time,
+) -> Option<Instruction> {
     let venue = order.at_venue.as_ref()?;
+    if venue.is_resting_after_loss(at) {
+        return None;
+    }
     let wanted = match &bound {
         Some(_) if order.is_held() => order.filled,
         Some(bound) => bound
@@ -365,8 +428,10 @@ fn instruction(order: &Order, bound: Option<&mut Bound>) -> Option<Instruction> 
         (false, ..) => Verb::Place,
         (true, Some(_), Some(_)) => Verb::Cancel,
         (true, Some(_), None) if bound.is_some() && wanted <= order.filled => Verb::Cancel,
-        (true, Some(_), None) if is_let_go => return None,
-        (true, Some(told), None) if told.size == size && told.trigger == order.trigger => {
+        (true, Some(_), None) if is_let_go && !venue.lost => return None,
+        (true, Some(told), None)
+            if told.size == size && told.trigger == order.trigger && !venue.lost =>
+        {
             return None;
         }
         // A bridge that no longer has it places it anew.
@@ -406,14 +471,30 @@ fn instruction(order: &Order, bound: Option<&mut Bound>) -> Option<Instruction> 
             order.time_in_force
         },
         reduce_only: order.role != OrderRole::Entry,
+        at: Some(at),
+        valid_until: valid_until(order, verb, limits, at),
     })
+}
+
+/// How long a bridge may send what reduces, milliseconds. Whatever is still wanted then is
+/// instructed again.
+const REDUCING_VALID_MS: i64 = 60_000;
+
+/// Returns until when a bridge may send an instruction; `None` for a cancel, which is never too late.
+fn valid_until(order: &Order, verb: Verb, limits: &BridgeLimits, at: Time) -> Option<Time> {
+    let valid_ms = match (verb, order.role) {
+        (Verb::Cancel, _) => return None,
+        (_, OrderRole::Entry) => i64::from(*limits.entry_valid_s).saturating_mul(1000),
+        _ => REDUCING_VALID_MS,
+    };
+    Some(at.plus_ms(valid_ms))
 }
 
 /// Applies a change to the orders at venues: the part of the fold that needs no positions.
 fn follow(orders: &mut BTreeMap<OrderId, Order>, change: &Change) {
     match change {
         Change::OrderPlaced(order) if order.at_venue.is_some() => {
-            orders.insert(order.order_id, order.clone());
+            orders.insert(order.order_id, Order::clone(order));
         }
         Change::OrderFilled(fill) => {
             if let Some(order) = orders.get_mut(&fill.order_id) {
@@ -457,11 +538,19 @@ fn follow(orders: &mut BTreeMap<OrderId, Order>, change: &Change) {
         Change::VenueReported {
             order_id,
             working,
+            ended,
             gone,
+            at,
             ..
         } => {
             if let Some(venue) = at_venue(orders, *order_id) {
-                venue.report(*working, *gone);
+                venue.report(*working, *gone, *at);
+                venue.end_up_to(*ended);
+            }
+        }
+        Change::TakenBack { order_id, version } => {
+            if let Some(venue) = at_venue(orders, *order_id) {
+                venue.take_back(*version);
             }
         }
         _ => {}

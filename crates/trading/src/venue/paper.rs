@@ -36,7 +36,7 @@ use crate::market_row::Row;
 use crate::order::{Fill, Liquidity, Order, OrderEnd, OrderRole};
 use crate::reach::entries;
 use spoolgate_rules::Rulebook;
-use spoolgate_rules::instruments::{Instrument, MarketSource};
+use spoolgate_rules::instruments::{Instrument, MarketSource, Venue};
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::{Leg, OrderId, StrategyName, Symbol};
 use spoolgate_wire::orders::{OrderType, Side, TimeInForce};
@@ -67,6 +67,7 @@ pub fn open_periods(book: &Book, rules: &Rulebook, now: Time) -> Vec<Change> {
         start,
         equity,
         net_deposits: account.net_deposits,
+        counts: true,
     };
     let day = no_day.then(|| Change::DayOpened(since(day)));
     let week = no_week.then(|| Change::WeekOpened(since(week)));
@@ -85,7 +86,8 @@ pub fn end_day(book: &Book, now: Time) -> Vec<Change> {
 
 /// Runs rows of one symbol against the book. `imposed` says what else closes working entries, which
 /// are asked again at each row's open, before anything fills, and after the row; without it they are
-/// not asked. Rows that are not newer than what the book knows are
+/// not asked. `seq` is the number of the first line that the steps become; it names what reports of the
+/// imitated exchange place. Rows that are not newer than what the book knows are
 /// skipped, so the same rows may come twice. Applying the changes of the steps in order to `book`
 /// gives the book after the rows.
 ///
@@ -99,9 +101,10 @@ pub fn on_rows(
     rows: &[Row],
     imposed: Option<&dyn Impose>,
     now: Time,
+    seq: u64,
 ) -> Result<Vec<Step>, VenueError> {
     let mut run = Run::new(book, rules, symbol, now)?;
-    run.imposed = imposed;
+    (run.imposed, run.seq) = (imposed, seq);
     let ahead_ms = i64::from(rules.safety.request_ahead_max_s).saturating_mul(1000);
     let possible_ms = now.ms().saturating_add(ahead_ms);
     let is_new = |book: &Book, row: &Row| is_new(book, symbol, row, possible_ms);
@@ -162,6 +165,8 @@ pub(super) struct Run<'a> {
     pub(super) instrument: &'a Instrument,
     /// The gate's clock.
     pub(super) now: Time,
+    /// The number of the line that the first step becomes.
+    pub(super) seq: u64,
     pub(super) steps: Steps,
     /// When the current row was known.
     pub(super) row_time: Time,
@@ -171,7 +176,7 @@ pub(super) struct Run<'a> {
     /// What closes working entries besides book and rules; `None` if they are not asked again.
     imposed: Option<&'a dyn Impose>,
     /// How much the current row can still fill.
-    room: Room,
+    pub(super) room: Room,
     /// Levels of theses that the rows of this symbol have not crossed yet.
     pub(super) levels: Levels<'a>,
     /// What this bar has opened and no stop has closed yet, by the line of the entry. Empty for
@@ -187,7 +192,7 @@ struct Opened {
 }
 
 /// The four groups of orders within a row.
-const GROUPS: [fn(&Order) -> bool; 4] = [
+pub(super) const GROUPS: [fn(&Order) -> bool; 4] = [
     |order| {
         order.role != OrderRole::Entry && (order.order_type == OrderType::Market || order.triggered)
     },
@@ -230,6 +235,7 @@ impl<'a> Run<'a> {
             rules,
             instrument,
             now,
+            seq: 0,
             steps,
             row_time: now,
             reached: None,
@@ -285,6 +291,7 @@ impl Run<'_> {
             time,
         } = *read;
         self.row_time = time;
+        self.row_at_imitated(read)?;
         if self.instrument.fills_from == source {
             self.room = Room::of(row, self.instrument);
             self.opened.clear();
@@ -367,6 +374,10 @@ impl Run<'_> {
                 None => self.book.markets.remove(symbol),
             };
         }
+        let pulls = match self.instrument.venue {
+            Venue::Imitated => self.handed_over(pulls),
+            Venue::Paper | Venue::Outbox => pulls,
+        };
         pulls.into_iter().try_for_each(|change| self.emit(change))
     }
 
@@ -524,6 +535,8 @@ impl Run<'_> {
             (None, OrderRole::Entry) => order.leaves(),
             // Reduce-only: without a position there is nothing to reduce.
             (None, OrderRole::Exit | OrderRole::Protective | OrderRole::Target) => Amount::ZERO,
+            // Over in the line that places it.
+            (_, OrderRole::Adjust) => Amount::ZERO,
         };
         let size = self.room.within(order.side, wanted, *self.instrument.lot);
         let Some(size) = size.filter(|size| size.is_positive()) else {
@@ -612,6 +625,15 @@ impl Run<'_> {
         }
     }
 
+    /// Returns the fee on a notional or a size, in its unit. `None` if it cannot be computed exactly.
+    pub(super) fn fee_on(&self, whole: Amount, liquidity: Liquidity) -> Option<Amount> {
+        let rate = match liquidity {
+            Liquidity::Maker => self.instrument.maker_fee,
+            Liquidity::Taker => self.instrument.taker_fee,
+        };
+        Some(whole.checked_mul(*rate)?.round_dp_up(FEE_PLACES))
+    }
+
     fn fill_of(
         &self,
         order: &Order,
@@ -619,20 +641,14 @@ impl Run<'_> {
         size: Amount,
         time: Time,
     ) -> Result<Fill, ApplyError> {
-        let rate = match offer.liquidity {
-            Liquidity::Maker => self.instrument.maker_fee,
-            Liquidity::Taker => self.instrument.taker_fee,
-        };
         let notional = offer
             .price
             .checked_mul(size)
             .and_then(|v| v.checked_mul(*self.instrument.multiplier));
-        let fee = notional.and_then(|notional| notional.checked_mul(*rate));
-        let fee = fee
-            .ok_or(ApplyError::Arithmetic {
-                what: "the fee of the fill",
-            })?
-            .round_dp_up(FEE_PLACES);
+        let fee = notional.and_then(|notional| self.fee_on(notional, offer.liquidity));
+        let fee = fee.ok_or(ApplyError::Arithmetic {
+            what: "the fee of the fill",
+        })?;
         let mut fill = Fill {
             order_id: order.order_id,
             strategy: order.strategy.clone(),
@@ -643,6 +659,7 @@ impl Run<'_> {
             size,
             multiplier: *self.instrument.multiplier,
             fee,
+            fee_paid: None,
             liquidity: offer.liquidity,
             realised: Amount::ZERO,
             market_time: time,
@@ -658,9 +675,9 @@ impl Run<'_> {
 pub(super) struct Read<'a> {
     pub(super) row: &'a Row,
     /// The row in the form that orders use.
-    tape: Tape,
-    start_ms: i64,
-    source: MarketSource,
+    pub(super) tape: Tape,
+    pub(super) start_ms: i64,
+    pub(super) source: MarketSource,
     /// When the row was known.
     pub(super) time: Time,
 }

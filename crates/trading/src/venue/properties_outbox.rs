@@ -1,20 +1,21 @@
 //! Random interleavings of instructions, fills and reports over a naive venue that follows the last
 //! instruction. What the venue holds and what the book holds always agree, whatever crosses.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use proptest::prelude::*;
 
 use super::outbox::{hand_over, owed};
-use super::report::{Reporting, on_report};
+use super::report::{Reporting, on_report, taken_back};
 use super::tests_outbox::{Desk, unprotected};
 use crate::change::Change;
-use crate::exits;
-use crate::order::{Instruction, OrderRole, Verb};
+use crate::order::{Instruction, Order, OrderEnd, OrderRole, Position, Verb};
 use crate::testing::*;
+use crate::{absent, cancel, exits};
 use spoolgate_wire::amount::Amount;
-use spoolgate_wire::ids::{OrderId, Principal};
+use spoolgate_wire::ids::{Currency, OrderId, Principal};
 use spoolgate_wire::orders::Side;
+use spoolgate_wire::time::Time;
 use spoolgate_wire::venue::VenueReport;
 
 /// An order that the venue works or has worked.
@@ -28,26 +29,41 @@ struct Worked {
 
 /// The bridge and the venue behind it.
 struct Naive {
-    /// Instructions that the bridge has not read yet, by order; only the newest counts.
+    /// Files of instructions that the bridge has not taken yet; `true` if one was written again after
+    /// a crash.
+    files: BTreeMap<(OrderId, u32, bool), Instruction>,
+    /// Instructions that it has taken and not carried out, by order; only the newest counts.
     told: BTreeMap<OrderId, Instruction>,
+    /// The newest version of each order that it has carried out, or refused because its time was over.
+    done: BTreeMap<OrderId, u32>,
+    /// What it has carried out, and what the gate has taken back.
+    sent: BTreeSet<(OrderId, u32)>,
+    back: BTreeSet<(OrderId, u32)>,
     orders: BTreeMap<OrderId, Worked>,
     /// Reports on their way to the gate.
     mail: VecDeque<String>,
     /// The position at the venue.
     position: Amount,
+    /// Which fees it takes.
+    fees: u8,
     reports: u64,
     /// The last report, so that it can be sent again.
     last: Option<String>,
 }
 
 impl Naive {
-    fn new() -> Naive {
+    fn new(fees: u8) -> Naive {
         let (told, orders, mail) = (BTreeMap::new(), BTreeMap::new(), VecDeque::new());
         Naive {
+            files: BTreeMap::new(),
+            done: BTreeMap::new(),
+            sent: BTreeSet::new(),
+            back: BTreeSet::new(),
             told,
             orders,
             mail,
             position: Amount::ZERO,
+            fees,
             reports: 0,
             last: None,
         }
@@ -65,13 +81,42 @@ impl Naive {
         ));
     }
 
+    /// Takes the `nth` file.
+    fn take(&mut self, nth: usize) {
+        let count = self.files.len().max(1);
+        let Some(key) = self.files.keys().nth(nth % count).copied() else {
+            return;
+        };
+        let told = self.files.remove(&key).unwrap();
+        let (id, version, _) = key;
+        let newest = self.told.get(&id).map_or(0, |told| told.version);
+        let newest = newest.max(self.done.get(&id).copied().unwrap_or(0));
+        if version > newest {
+            self.told.insert(id, told);
+        }
+    }
+
     /// Carries out the newest instruction of the `nth` order that has one.
-    fn carry_out(&mut self, nth: usize) {
+    fn carry_out(&mut self, nth: usize, now: Time) {
         let count = self.told.len().max(1);
         let Some(id) = self.told.keys().nth(nth % count).copied() else {
             return;
         };
         let told = self.told.remove(&id).unwrap();
+        self.done.insert(id, told.version);
+        if told.valid_until.is_some_and(|until| until < now) {
+            let version = told.version;
+            return self.report(
+                id,
+                &format!(r#""exec_type":"rejected","text":"expired","version":{version}"#),
+            );
+        }
+        assert!(
+            !self.back.contains(&(id, told.version)),
+            "{id}.{} was taken back, and sent",
+            told.version
+        );
+        self.sent.insert((id, told.version));
         let known = self.orders.get_mut(&id);
         match (told.instruction, known) {
             (Verb::Cancel, None) => {
@@ -166,12 +211,37 @@ impl Naive {
             .min(left);
         order.filled = order.filled.checked_add(size).unwrap();
         order.is_open = order.filled < order.size;
-        let signed = if order.side == Side::Buy { size } else { -size };
+        let side = order.side;
+        let signed = if side == Side::Buy { size } else { -size };
+        let before = self.position;
         self.position = self.position.checked_add(signed).unwrap();
         let rest = format!(
-            r#""exec_type":"trade","last_qty":"{size}","last_px":"6800","fee":"0.01","liquidity":"taker""#
+            r#""exec_type":"trade","last_qty":"{size}","last_px":"6800","liquidity":"taker",{}"#,
+            self.fee(side, size, before)
         );
         self.report(id, &rest);
+    }
+
+    /// Takes the fee of a trade: in account currency, in coins of what is bought, or in a third currency.
+    /// What it takes in coins of what is sold comes from elsewhere.
+    fn fee(&mut self, side: Side, size: Amount, before: Amount) -> String {
+        let of = |rate: &str| size.checked_mul(a(rate)).unwrap().normalized();
+        let (fee, rest) = match self.fees.wrapping_add(self.reports.to_le_bytes()[0]) % 5 {
+            _ if self.fees == 0 => return r#""fee":"0.01""#.to_owned(),
+            0 => (a("0.01"), r#","fee_currency":"USD""#),
+            1 => (of("0.001"), r#","fee_currency":"BTC""#),
+            2 => (of("0.25"), r#","fee_currency":"BTC""#),
+            3 => (-of("0.001"), r#","fee_currency":"BTC""#),
+            _ => (a("0.4"), r#","fee_currency":"BNB","fee_value":"0.07""#),
+        };
+        if rest.contains("BTC") && side == Side::Buy {
+            // What buys a short back is valued, too.
+            let opens = size.min(before.checked_add(size).unwrap());
+            if fee.abs() < opens {
+                self.position = self.position.checked_sub(fee).unwrap();
+            }
+        }
+        format!(r#""fee":"{fee}"{rest}"#)
     }
 
     fn end(&mut self, nth: usize, how: u8) {
@@ -195,30 +265,85 @@ struct Both {
     naive: Naive,
     /// The position according to the reports booked so far.
     booked: Amount,
+    /// The newest instruction of each order.
+    newest: BTreeMap<OrderId, Instruction>,
 }
 
 impl Both {
-    fn at(reduce_only: bool) -> Both {
+    fn at(reduce_only: bool, fees: u8) -> Both {
+        let mut desk = Desk::at(reduce_only);
+        let btc = desk.world.rules.instruments.get_mut(&btc()).unwrap();
+        btc.base = Some(Currency::parse("BTC").unwrap());
         Both {
             reduce_only,
-            desk: Desk::at(reduce_only),
-            naive: Naive::new(),
+            desk,
+            naive: Naive::new(fees),
             booked: Amount::ZERO,
+            newest: BTreeMap::new(),
+        }
+    }
+
+    /// Takes back the files that no longer say what the gate wants.
+    fn take_back(&mut self) {
+        let now = self.desk.world.now;
+        let files: Vec<(OrderId, u32, bool)> = self.naive.files.keys().copied().collect();
+        for (id, version, is_again) in files {
+            let order = self.desk.world.book.orders.get(&id);
+            let venue = order.and_then(|order| order.at_venue.as_ref());
+            let told = &self.naive.files[&(id, version, is_again)];
+            let is_late = !told.reduce_only
+                && told
+                    .valid_until
+                    .is_some_and(|until| now.since_ms(until) > 5_000);
+            let is_wanted = venue.is_some_and(|venue| version == venue.version && !venue.gone);
+            if is_wanted && !is_late {
+                continue;
+            }
+            self.naive.files.remove(&(id, version, is_again));
+            if is_again {
+                continue;
+            }
+            assert!(
+                !self.naive.sent.contains(&(id, version)),
+                "{id}.{version} was sent, and taken back"
+            );
+            self.naive.back.insert((id, version));
+            let (book, rules) = (&self.desk.world.book, &self.desk.world.rules);
+            let changes = taken_back(book, rules, id, version, now).unwrap();
+            self.line(changes);
+        }
+    }
+
+    /// The gate starts again after a crash, and cannot know which of its files were written.
+    fn start_again(&mut self) {
+        for (id, told) in &self.newest {
+            let order = self.desk.world.book.orders.get(id);
+            let venue = order.and_then(|order| order.at_venue.as_ref());
+            let is_wanted = venue.is_some_and(|venue| venue.version == told.version && !venue.gone);
+            if is_wanted && !self.naive.files.contains_key(&(*id, told.version, false)) {
+                let key = (*id, told.version, true);
+                self.naive.files.insert(key, told.clone());
+            }
         }
     }
 
     fn line(&mut self, changes: Vec<Change>) {
         let (book, now) = (&self.desk.world.book, self.desk.world.now);
-        let mut changes = hand_over(book, changes, now);
+        let mut changes = hand_over(book, &self.desk.world.rules.safety.bridges, changes, now);
         while !changes.is_empty() {
             self.desk.world.apply(&changes);
             for change in &changes {
                 if let Change::Instructed(told) = change {
-                    let last = self.naive.told.insert(told.order_id, told.clone());
-                    assert!(last.is_none_or(|last| last.version < told.version));
+                    let key = (told.order_id, told.version, false);
+                    assert!(self.naive.files.insert(key, told.clone()).is_none());
+                    self.newest.insert(told.order_id, told.clone());
                 }
             }
-            changes = owed(&self.desk.world.book, now);
+            changes = owed(
+                &self.desk.world.book,
+                &self.desk.world.rules.safety.bridges,
+                now,
+            );
         }
         self.check();
     }
@@ -238,12 +363,8 @@ impl Both {
             Ok(changes) => {
                 for change in &changes {
                     if let Change::OrderFilled(fill) = change {
-                        let signed = if fill.side == Side::Buy {
-                            fill.size
-                        } else {
-                            -fill.size
-                        };
-                        self.booked = self.booked.checked_add(signed).unwrap();
+                        let moves = fill.moves().unwrap();
+                        self.booked = self.booked.checked_add(moves).unwrap();
                     }
                 }
                 self.line(changes);
@@ -357,7 +478,7 @@ impl Both {
             .unwrap()
             .to_string();
         self.desk.world.wait(1000);
-        match kind % 18 {
+        match kind % 24 {
             0 => self.ask(&market_order(
                 "trend",
                 "BTC-USD",
@@ -395,7 +516,11 @@ impl Both {
                     "6850"
                 }),
             ),
-            6..=8 => self.naive.carry_out(n),
+            6..=8 => self.naive.carry_out(n, self.desk.world.now),
+            18..=20 => self.naive.take(n),
+            21 => self.take_back(),
+            22 => self.start_again(),
+            23 => self.desk.world.wait(i64::from(size) * 500),
             9..=11 => self.naive.fill(n, lots / 2 + 1),
             12 => self.naive.end(n, size),
             16 | 17 => self.release(n),
@@ -411,9 +536,21 @@ impl Both {
 
     /// Delivers everything outstanding in both directions; then both sides must be equal.
     fn settle(&mut self) {
-        while !self.naive.told.is_empty() || !self.naive.mail.is_empty() {
-            self.naive.carry_out(0);
-            self.deliver_next();
+        loop {
+            self.take_back();
+            while !self.naive.files.is_empty() {
+                self.naive.take(0);
+            }
+            while !self.naive.told.is_empty() || !self.naive.mail.is_empty() {
+                self.naive.carry_out(0, self.desk.world.now);
+                self.deliver_next();
+            }
+            // What came too late is given again after a while.
+            self.desk.world.wait(6_000);
+            self.line(Vec::new());
+            if self.naive.files.is_empty() {
+                break;
+            }
         }
         assert_eq!(self.desk.world.position(), self.naive.position);
         if !self.reduce_only {
@@ -472,7 +609,11 @@ impl Both {
         }
         // Nothing that could protect or leave is kept back, whatever else the venue still works.
         if self.desk.world.book.doubted_symbols.is_empty() {
-            let least = self.naive.position.checked_sub(let_go).unwrap();
+            let key = (btc(), trend());
+            let held = self.desk.world.book.positions.get(&key);
+            let held = held.filter(|held| !held.is_dust());
+            let whole = held.map_or(Amount::ZERO, Position::whole);
+            let least = whole.checked_sub(let_go).unwrap();
             let orders = self.desk.orders();
             assert!(
                 there >= least && there <= self.naive.position,
@@ -482,12 +623,56 @@ impl Both {
     }
 }
 
-fn interleaved(reduce_only: bool, ops: Vec<(u8, u8, u8)>) {
-    let mut both = Both::at(reduce_only);
+impl Both {
+    /// A person ends the entries and closes the position: nothing is left but dust.
+    fn leave(&mut self) {
+        for _ in 0..40 {
+            let (book, now) = (&self.desk.world.book, self.desk.world.now);
+            let entries = crate::reach::entries(book).filter(|entry| entry.ending().is_none());
+            let mut changes: Vec<Change> = entries
+                .flat_map(|entry| cancel::close(book, entry, OrderEnd::Cancelled, now))
+                .collect();
+            if let Some(held) = book.positions.values().next() {
+                changes.extend(absent::retire(absent::sent_exits(book, held), now));
+                let (by, seq) = (Principal::parse("alice").unwrap(), self.desk.world.seq + 1);
+                changes.extend(absent::close_at_market(book, held, &by, seq, now));
+            }
+            self.desk.world.seq += 1;
+            self.line(changes);
+            self.settle();
+            // What was let go comes back, and orders at the market fill.
+            let orders = &self.desk.world.book.orders;
+            let open = self.naive.orders.iter().filter(|(_, order)| order.is_open);
+            let open: Vec<OrderId> = open.map(|(id, _)| *id).collect();
+            let closes = |id: &OrderId| orders.get(id).map(absent::is_closing);
+            let closes: Vec<Option<bool>> = open.iter().map(closes).collect();
+            let is_let_go = |id: &OrderId| orders.get(id).is_some_and(Order::takes_room);
+            let let_go: Vec<bool> = open.iter().map(is_let_go).collect();
+            for nth in (0..open.len()).rev() {
+                if closes[nth] == Some(true) {
+                    self.naive.fill(nth, i64::from(u16::MAX));
+                } else if let_go[nth] {
+                    self.naive.end(nth, 1);
+                }
+            }
+            self.settle();
+        }
+        let held = self.desk.world.book.positions.values().next();
+        assert!(
+            held.is_none_or(Position::is_dust),
+            "{held:?}: {:?}",
+            self.desk.orders()
+        );
+    }
+}
+
+fn interleaved(reduce_only: bool, fees: u8, ops: Vec<(u8, u8, u8)>) {
+    let mut both = Both::at(reduce_only, fees);
     for op in ops {
         both.step(op);
     }
     both.settle();
+    both.leave();
 }
 
 fn many(cases: u32) -> ProptestConfig {
@@ -504,9 +689,10 @@ proptest! {
     #[test]
     fn book_and_venue_never_part(
         reduce_only in any::<bool>(),
+        fees in 0_u8..6,
         ops in prop::collection::vec(any::<(u8, u8, u8)>(), 1..120),
     ) {
-        interleaved(reduce_only, ops);
+        interleaved(reduce_only, fees, ops);
     }
 }
 
@@ -517,9 +703,10 @@ proptest! {
     #[ignore = "takes two minutes"]
     fn they_never_part_in_40_000_cases(
         reduce_only in any::<bool>(),
+        fees in 0_u8..6,
         ops in prop::collection::vec(any::<(u8, u8, u8)>(), 1..120),
     ) {
-        interleaved(reduce_only, ops);
+        interleaved(reduce_only, fees, ops);
     }
 }
 
@@ -527,7 +714,7 @@ proptest! {
 /// receive that report; otherwise it would count the rest as protected.
 #[test]
 fn a_stop_that_shrank_below_its_fills_and_grows_again() {
-    let mut both = Both::at(true);
+    let mut both = Both::at(true, 0);
     for kind_and_size in [
         (0, 185),
         (6, 0),
@@ -544,6 +731,9 @@ fn a_stop_that_shrank_below_its_fills_and_grows_again() {
         (9, 108),
     ] {
         let nth = u8::from(kind_and_size == (9, 4)) * 43;
+        while kind_and_size.0 == 6 && !both.naive.files.is_empty() {
+            both.naive.take(0);
+        }
         both.step((kind_and_size.0, nth, kind_and_size.1));
     }
     both.settle();

@@ -9,16 +9,19 @@ use super::paper::Run;
 use crate::book::{Book, Doubt};
 use crate::change::Change;
 use crate::conduct::disabling;
-use crate::order::{AtVenue, Fill, Liquidity, Order, OrderEnd, OrderRole};
+use crate::fold::ApplyError;
+use crate::order::{
+    AtVenue, FeePaid, Fill, Liquidity, Order, OrderEnd, OrderRole, Position, Stated,
+};
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::bounds::{Bounded, OutOfBounds, Within};
 use spoolgate_rules::instruments::{Instrument, MarketSource, Venue};
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::code::Code;
-use spoolgate_wire::ids::{Leg, OrderId, Principal, Symbol};
-use spoolgate_wire::orders::OrderType;
+use spoolgate_wire::ids::{Currency, Leg, OrderId, Principal, Symbol};
+use spoolgate_wire::orders::{OrderType, Side};
 use spoolgate_wire::time::Time;
-use spoolgate_wire::venue::{ExecEvent, Gone, TradeLiquidity, VenueReport};
+use spoolgate_wire::venue::{EXPIRED, ExecEvent, Gone, TradeLiquidity, VenueReport};
 
 /// Maximum number of symbols that a trade on an unknown order closes, so that the line fits.
 const DOUBTED_MAX: usize = 128;
@@ -78,7 +81,7 @@ pub fn on_report(
         );
         if matches!(report.event, ExecEvent::Trade { .. }) {
             let doubt = Doubt {
-                order_id,
+                order_id: Some(order_id),
                 what: format!(
                     "`{}` reports a trade of `{order_id}`, which is not open there",
                     by.bridge
@@ -97,7 +100,7 @@ pub fn on_report(
     let differs = |code: Code, what: String| {
         let symbol = order.symbol.clone();
         let doubt = Doubt {
-            order_id,
+            order_id: Some(order_id),
             what: what.clone(),
             at: by.now,
         };
@@ -136,20 +139,173 @@ pub fn on_report(
     };
     let instrument = stand_in(order, venue)
         .map_err(|error| unbooked(&format_args!("its multiplier {error}")))?;
-    let booked = Booking::new(book, rules, &instrument, order, by).book(report);
+    let fee = fee_of(order, venue, rules, &report.event).map_err(|fault| match fault {
+        FeeFault::NoValue(_) => refuse(Code::MalformedPayload, fault.to_string()),
+        FeeFault::TooLarge { .. } | FeeFault::Digits => unbooked(&fault),
+    })?;
+    let booked = Booking::new(book, rules, &instrument, order, by).book(report, &fee);
     booked.map_err(|error| unbooked(&error))
+}
+
+/// Returns the changes that follow where a version of an order reached nobody, because the gate took
+/// its file back: an order that shall end, and an entry, is over if the venue can work no other
+/// version of it; anything else is instructed again. Empty if the version may have reached somebody.
+///
+/// # Errors
+/// Returns [`VenueError`] if the book contradicts itself.
+pub fn taken_back(
+    book: &Book,
+    rules: &Rulebook,
+    order_id: OrderId,
+    version: u32,
+    now: Time,
+) -> Result<Vec<Change>, VenueError> {
+    let order = book.orders.get(&order_id);
+    let Some((order, venue)) = order.and_then(|order| Some((order, order.at_venue.as_ref()?)))
+    else {
+        return Ok(Vec::new());
+    };
+    if !venue.can_take_back(version) {
+        return Ok(Vec::new());
+    }
+    let instrument = stand_in(order, venue).map_err(|_| {
+        let what = "the multiplier of the order";
+        VenueError::Book(ApplyError::Arithmetic { what })
+    })?;
+    let by = Reporting {
+        bridge: &venue.bridge,
+        booked_in: None,
+        now,
+        seq: 0,
+    };
+    let mut booking = Booking::new(book, rules, &instrument, order, &by);
+    booking.not_sent(version)?;
+    Ok(booking.changes())
+}
+
+/// Returns the version that a report says was not sent, because its time had passed.
+fn not_sent(report: &VenueReport) -> Option<u32> {
+    match &report.event {
+        ExecEvent::Gone {
+            how: Gone::Rejected { text },
+            version,
+        } if text == EXPIRED => *version,
+        _ => None,
+    }
+}
+
+/// The fee of a trade.
+struct Fee {
+    /// Account currency.
+    value: Amount,
+    /// In what it was paid, if not in account currency.
+    paid: Option<FeePaid>,
+    /// Whether it was paid in the coin that the trade bought.
+    is_in_bought: bool,
+}
+
+/// Why the fee of a trade cannot be booked.
+#[derive(Debug, thiserror::Error)]
+enum FeeFault {
+    #[error(
+        "the fee is in {0}, which is neither the currency of the account nor the `base` of the \
+            instrument: state `fee_value`, the fee in account currency"
+    )]
+    NoValue(Currency),
+    #[error("its fee of {fee} {base} is not less than its size {size}")]
+    TooLarge {
+        fee: Amount,
+        base: Currency,
+        size: Amount,
+    },
+    #[error("its fee cannot be valued exactly; it needs more than 28 digits")]
+    Digits,
+}
+
+/// Returns the fee of a reported trade in account currency. One in the coin that the instrument trades
+/// is valued at the price of the trade.
+fn fee_of(
+    order: &Order,
+    venue: &AtVenue,
+    rules: &Rulebook,
+    event: &ExecEvent,
+) -> Result<Fee, FeeFault> {
+    let in_account = |value: Amount| Fee {
+        value,
+        paid: None,
+        is_in_bought: false,
+    };
+    let ExecEvent::Trade {
+        last_qty: size,
+        last_px,
+        fee,
+        fee_currency,
+        fee_value,
+        ..
+    } = event
+    else {
+        return Ok(in_account(Amount::ZERO));
+    };
+    let other = fee_currency.as_ref();
+    let Some(currency) = other.filter(|name| **name != rules.safety.currency) else {
+        return Ok(in_account(*fee));
+    };
+    let paid = Some(FeePaid {
+        currency: currency.clone(),
+        amount: *fee,
+        from_size: false,
+    });
+    let kept = venue.units.as_ref().and_then(|units| units.base.as_ref());
+    let configured = || rules.instruments.get(&order.symbol)?.base.as_ref();
+    if kept.or_else(configured) != Some(currency) {
+        let value = fee_value.ok_or_else(|| FeeFault::NoValue(currency.clone()))?;
+        return Ok(Fee {
+            value,
+            paid,
+            is_in_bought: false,
+        });
+    }
+    if fee.abs() >= *size {
+        return Err(FeeFault::TooLarge {
+            fee: *fee,
+            base: currency.clone(),
+            size: *size,
+        });
+    }
+    let value = fee
+        .checked_mul(*last_px)
+        .and_then(|value| value.checked_mul(venue.multiplier));
+    Ok(Fee {
+        value: value.ok_or(FeeFault::Digits)?,
+        paid,
+        is_in_bought: order.side == Side::Buy,
+    })
 }
 
 /// Returns why the end of an order is not news: it is known, or the order was placed again since.
 fn of_earlier(id: OrderId, venue: &AtVenue, report: &VenueReport) -> Option<String> {
-    let ExecEvent::Gone { version, .. } = report.event else {
+    if !matches!(report.event, ExecEvent::Gone { .. }) {
         return None;
-    };
+    }
     if venue.gone {
         return Some(format!("`{id}` is known to be gone from the venue"));
     }
-    let (version, again) = (version?, venue.again?);
-    (version < again).then(|| format!("`{id}` was placed again as version {again} since"))
+    if let Some(version) = not_sent(report) {
+        let is_known = version > venue.version || venue.can_take_back(version);
+        return (!is_known).then(|| format!("version {version} of `{id}` is out of date"));
+    }
+    let again = venue.again?;
+    let is_known = ended(venue, report).is_some_and(|version| !venue.knows_up_to(version));
+    is_known.then(|| format!("`{id}` was placed again as version {again} since"))
+}
+
+/// Returns the version whose end a report states, where the order was placed again since.
+fn ended(venue: &AtVenue, report: &VenueReport) -> Option<u32> {
+    let ExecEvent::Gone { version, .. } = report.event else {
+        return None;
+    };
+    let is_news = not_sent(report).is_none();
+    version.filter(|version| is_news && venue.again.is_some_and(|again| *version < again))
 }
 
 /// Returns why a report contradicts the instructions.
@@ -164,7 +320,10 @@ fn impossible(order: &Order, venue: &AtVenue, report: &VenueReport) -> Option<St
             venue.version
         )),
         ExecEvent::Working { version }
-            if venue.sizes.last().is_none_or(|(last, _)| version > *last) =>
+            if venue
+                .sizes
+                .last()
+                .is_none_or(|Stated(last, ..)| version > *last) =>
         {
             Some(format!(
                 "version {version} of `{id}` is its cancel: the venue cannot work that"
@@ -218,9 +377,11 @@ fn symbols_of<'a>(
 
 /// Builds an instrument with just the values that booking needs: the venue has filters of its own,
 /// and what it did is booked even if a person has removed the instrument from the rules since.
-fn stand_in(order: &Order, venue: &AtVenue) -> Result<Instrument, OutOfBounds> {
+pub(super) fn stand_in(order: &Order, venue: &AtVenue) -> Result<Instrument, OutOfBounds> {
     Ok(Instrument {
         symbol: order.symbol.clone(),
+        base: None,
+        quote: None,
         multiplier: venue.multiplier.try_into()?,
         tick: Within::least(),
         lot: Within::least(),
@@ -241,6 +402,7 @@ fn stand_in(order: &Order, venue: &AtVenue) -> Result<Instrument, OutOfBounds> {
         bar_s: Bounded::least(),
         venue: Venue::Outbox,
         bridge: Some(venue.bridge.clone()),
+        imitate: None,
         reduce_only: venue.reduce_only,
     })
 }
@@ -256,9 +418,9 @@ struct Booking<'a> {
 }
 
 /// The data of a reported trade.
-struct Trade {
+struct Trade<'f> {
     price: Amount,
-    fee: Amount,
+    fee: &'f Fee,
     liquidity: Liquidity,
     time: Time,
 }
@@ -284,28 +446,39 @@ impl<'a> Booking<'a> {
         }
     }
 
-    fn book(mut self, report: &VenueReport) -> Result<Vec<Change>, VenueError> {
+    fn book(mut self, report: &VenueReport, fee: &Fee) -> Result<Vec<Change>, VenueError> {
+        let not_sent = not_sent(report);
+        let venue = self.order.at_venue.as_ref();
+        let ended = venue.and_then(|venue| ended(venue, report));
+        let is_whole = not_sent.is_none() && ended.is_none();
         let (working, gone) = match &report.event {
             ExecEvent::Working { version } => (Some(*version), None),
             ExecEvent::Trade { .. } => (None, None),
-            ExecEvent::Gone { how, .. } => (None, Some(how)),
+            ExecEvent::Gone { how, .. } => (None, Some(how).filter(|_| is_whole)),
         };
         self.run.emit(Change::VenueReported {
             order_id: report.order_id,
             bridge: self.by.bridge.clone(),
             exec_id: report.exec_id.clone(),
             working,
+            ended,
             gone: gone.is_some() || self.is_spent(report.cum_qty),
             at: Some(self.by.now),
         })?;
+        if let Some(version) = not_sent {
+            self.not_sent(version)?;
+        }
+        if ended.is_some() {
+            self.close_if_gone()?;
+        }
         if let Some(gone) = gone {
             self.gone(gone)?;
         }
         if let ExecEvent::Trade {
             last_qty,
             last_px,
-            fee,
             liquidity,
+            ..
         } = report.event
         {
             let liquidity = match liquidity {
@@ -317,7 +490,7 @@ impl<'a> Booking<'a> {
             self.trade(
                 last_qty,
                 report.cum_qty,
-                Trade {
+                &Trade {
                     price: last_px,
                     fee,
                     liquidity,
@@ -359,8 +532,14 @@ impl<'a> Booking<'a> {
     }
 
     /// Books a trade: first the part that closes, then the part that opens. Only an entry is meant
-    /// to open; what another order opens is closed at the market at once.
-    fn trade(&mut self, last_qty: Amount, cum_qty: Amount, trade: Trade) -> Result<(), VenueError> {
+    /// to open; what another order opens is closed at the market at once. The fee belongs to the first
+    /// part, unless it is taken from the coins that the second one buys.
+    fn trade(
+        &mut self,
+        last_qty: Amount,
+        cum_qty: Amount,
+        trade: &Trade<'_>,
+    ) -> Result<(), VenueError> {
         let order_id = self.order.order_id;
         if cum_qty > self.order.size {
             // The venue filled it when the order was larger.
@@ -385,8 +564,10 @@ impl<'a> Booking<'a> {
             .filter(|held| held.closing_side() == self.order.side);
         let closes = held.map_or(Amount::ZERO, |held| held.size.abs().min(last_qty));
         let opens = last_qty.checked_sub(closes).unwrap_or(Amount::ZERO);
+        let coins = trade.fee.paid.as_ref().filter(|_| trade.fee.is_in_bought);
+        let is_from_size = coins.is_some_and(|paid| paid.amount.abs() < opens);
         if closes.is_positive() {
-            self.fill(closes, &trade, trade.fee)?;
+            self.fill(closes, trade, !is_from_size)?;
             let now = self.run.book.orders.get(&order_id).cloned();
             self.run.settle(&self.order.clone(), Amount::ZERO, closes)?;
             // The position is flat in between, so other orders that could reduce it end; this order
@@ -396,19 +577,24 @@ impl<'a> Booking<'a> {
             }
         }
         if opens.is_positive() {
-            let fee = if closes.is_positive() {
-                Amount::ZERO
-            } else {
-                trade.fee
-            };
-            self.fill(opens, &trade, fee)?;
-            self.opened(opens)?;
+            let moved = self.fill(opens, trade, closes.is_zero() || is_from_size)?;
+            self.opened(moved)?;
         }
         Ok(())
     }
 
-    fn fill(&mut self, size: Amount, trade: &Trade, fee: Amount) -> Result<(), VenueError> {
+    /// Books a part of a trade, with or without its fee. Returns by how much the position moved.
+    fn fill(&mut self, size: Amount, trade: &Trade<'_>, pays: bool) -> Result<Amount, VenueError> {
         let order = &self.order;
+        let is_new = |held: &Position| held.closing_side() != order.side;
+        let key = (order.symbol.clone(), order.strategy.clone());
+        let adds = self.run.book.positions.get(&key).is_none_or(is_new);
+        let fee = Some(trade.fee).filter(|_| pays);
+        let paid = fee.and_then(|fee| fee.paid.clone());
+        let fee_paid = paid.map(|paid| FeePaid {
+            from_size: adds && trade.fee.is_in_bought,
+            ..paid
+        });
         let mut fill = Fill {
             order_id: order.order_id,
             strategy: order.strategy.clone(),
@@ -418,19 +604,21 @@ impl<'a> Booking<'a> {
             price: trade.price,
             size,
             multiplier: *self.run.instrument.multiplier,
-            fee,
+            fee: fee.map_or(Amount::ZERO, |fee| fee.value),
+            fee_paid: fee_paid.map(Box::new),
             liquidity: trade.liquidity,
             realised: Amount::ZERO,
             market_time: trade.time,
             recorded_at: self.run.now,
         };
         fill.realised = self.run.book.fill_effect(&fill)?.realised;
+        let moved = fill.moved().unwrap_or(size);
         self.run.emit(Change::OrderFilled(fill))?;
         let strategy = self.order.strategy.clone();
-        match disabling(&self.run.book, self.run.rules, &strategy, trade.time) {
-            Some(disabled) => self.run.emit(disabled),
-            None => Ok(()),
+        if let Some(disabled) = disabling(&self.run.book, self.run.rules, &strategy, trade.time) {
+            self.run.emit(disabled)?;
         }
+        Ok(moved)
     }
 
     /// Runs after something was opened: the stop of the entry grows to cover it. If no stop can
@@ -443,12 +631,40 @@ impl<'a> Booking<'a> {
         if is_covered {
             return self.run.settle(&order, size, Amount::ZERO);
         }
+        let size = self.run.protectable(&order, size)?;
         self.leave(size)?;
         let now = self.run.book.orders.get(&order_id);
         if now.is_some_and(|now| now.leaves().is_zero()) {
             self.run.close(order_id, OrderEnd::Filled)?;
         } else if order.role == OrderRole::Entry {
             self.run.retire(order_id)?;
+        }
+        Ok(())
+    }
+
+    /// Books that a version of the order reached nobody.
+    fn not_sent(&mut self, version: u32) -> Result<(), VenueError> {
+        let order_id = self.order.order_id;
+        self.run.emit(Change::TakenBack { order_id, version })?;
+        self.close_if_gone()
+    }
+
+    /// Closes an entry, and an order that shall end, if no version of it is left. Anything else is
+    /// instructed again.
+    fn close_if_gone(&mut self) -> Result<(), VenueError> {
+        let order_id = self.order.order_id;
+        let now = self.run.book.orders.get(&order_id);
+        let is_gone = now
+            .and_then(|order| order.at_venue.as_ref())
+            .is_some_and(|venue| venue.gone);
+        let end = match self.order.ending() {
+            None if self.order.role == OrderRole::Entry => OrderEnd::Expired,
+            None => return Ok(()),
+            Some(end) => end,
+        };
+        if is_gone {
+            self.run.close(order_id, end)?;
+            self.run.retire_idle(&self.order)?;
         }
         Ok(())
     }
@@ -500,7 +716,11 @@ impl<'a> Booking<'a> {
             );
             self.run.emit(Change::SymbolDoubted {
                 symbol,
-                doubt: Doubt { order_id, what, at },
+                doubt: Doubt {
+                    order_id: Some(order_id),
+                    what,
+                    at,
+                },
             })?;
         }
         self.run.retire_idle(&order)?;
@@ -532,10 +752,10 @@ impl<'a> Booking<'a> {
     fn is_bare(&self) -> bool {
         let (book, order) = (&self.run.book, &self.order);
         let key = (order.symbol.clone(), order.strategy.clone());
-        let Some(held) = book.positions.get(&key) else {
+        let Some(held) = book.positions.get(&key).filter(|held| !held.is_dust()) else {
             return false;
         };
-        let mut bare = Some(held.size.abs());
+        let mut bare = Some(held.whole());
         for stop in book.orders.values() {
             let works = stop.role == OrderRole::Protective && stop.ending().is_none();
             if works && stop.is_of(&order.strategy, &order.symbol) {
@@ -545,14 +765,16 @@ impl<'a> Booking<'a> {
         bare.is_none_or(|bare| bare.is_positive())
     }
 
-    /// Places a market order that closes this size at once.
+    /// Places a market order that closes this size at once, as far as the venue takes it.
     fn leave(&mut self, size: Amount) -> Result<(), VenueError> {
         let key = (self.order.symbol.clone(), self.order.strategy.clone());
-        let Some(held) = self.run.book.positions.get(&key) else {
+        let size = self.order.whole(size);
+        let held = self.run.book.positions.get(&key);
+        let Some(held) = held.filter(|held| size.is_positive() && !held.is_dust()) else {
             return Ok(());
         };
         let (order_id, side) = (OrderId::of_line(self.by.seq).flatten(), held.closing_side());
         let leaving = self.order.leaving(order_id, side, size, self.run.now);
-        self.run.emit(Change::OrderPlaced(leaving))
+        self.run.emit(Change::OrderPlaced(Box::new(leaving)))
     }
 }

@@ -3,12 +3,13 @@
 
 use super::paper::Run;
 use super::{VenueError, filters};
+use crate::absent::is_closing;
 use crate::change::Change;
 use crate::fold::ApplyError;
-use crate::order::{Order, OrderEnd, OrderRole};
+use crate::order::{Order, OrderEnd, OrderRole, Position};
 use crate::risk::stops_of;
 use spoolgate_wire::amount::Amount;
-use spoolgate_wire::ids::OrderId;
+use spoolgate_wire::ids::{Leg, OrderId};
 
 impl Run<'_> {
     /// Settles after a fill of `order` (as it was before the fill) that opened `opened` in its own
@@ -19,9 +20,10 @@ impl Run<'_> {
         opened: Amount,
         reduced: Amount,
     ) -> Result<(), VenueError> {
-        if opened.is_positive() {
-            self.grow_stop(order, opened)?;
-            self.grow_target(order, opened)?;
+        let protected = self.protectable(order, opened)?;
+        if protected.is_positive() {
+            self.grow_stop(order, protected)?;
+            self.grow_target(order, protected)?;
         }
         let is_done = self
             .book
@@ -40,6 +42,34 @@ impl Run<'_> {
         }
         self.retire_idle(order)?;
         self.match_targets(order)
+    }
+
+    /// Returns by how much the stop of `order` grows after a fill that opened `opened`: at a venue by
+    /// whole lots, with what earlier fills left over. A leg that is too small for any order gets no stop.
+    pub(super) fn protectable(&self, order: &Order, opened: Amount) -> Result<Amount, VenueError> {
+        let units = order.at_venue.as_ref().and_then(|it| it.units.as_ref());
+        let key = (order.symbol.clone(), order.strategy.clone());
+        let (Some(units), Some(held)) = (units, self.book.positions.get(&key)) else {
+            return Ok(opened);
+        };
+        if opened.is_zero() || units.is_dust(held.size.abs()) {
+            return Ok(Amount::ZERO);
+        }
+        let leaving = self.book.orders.values().filter(|other| {
+            let is_flatten = other.order_id.leg == Leg::Flatten;
+            is_flatten && is_closing(other) && other.is_of(&order.strategy, &order.symbol)
+        });
+        let covered = stops_of(&self.book, held).chain(leaving).map(Order::leaves);
+        let mut left_over = exact(held.size.abs().checked_sub(opened))?;
+        for covered in covered {
+            left_over = exact(left_over.checked_sub(covered))?;
+        }
+        let left_over = left_over.max(Amount::ZERO);
+        if units.is_dust(left_over) {
+            Ok(units.whole(exact(opened.checked_add(left_over))?))
+        } else {
+            Ok(units.whole(opened))
+        }
     }
 
     fn grow_stop(&mut self, entry: &Order, by: Amount) -> Result<(), VenueError> {
@@ -83,7 +113,8 @@ impl Run<'_> {
         let Some(stop) = self.book.orders.get(&order_id) else {
             return Ok(());
         };
-        let size = exact(stop.size.checked_sub(by.min(stop.leaves())))?;
+        let left = exact(stop.leaves().checked_sub(by.min(stop.leaves())))?;
+        let size = exact(stop.filled.checked_add(stop.whole(left)))?;
         self.emit(Change::StopResized { order_id, size })
     }
 
@@ -127,12 +158,8 @@ impl Run<'_> {
         self.retire(entry.order_id.target())?;
         self.close(entry.order_id, OrderEnd::Cancelled)?;
         let (order_id, side) = (entry.order_id.flatten(), entry.side.opposite());
-        self.emit(Change::OrderPlaced(entry.leaving(
-            order_id,
-            side,
-            opened,
-            self.row_time,
-        )))
+        let leaving = entry.leaving(order_id, side, opened, self.row_time);
+        self.emit(Change::OrderPlaced(Box::new(leaving)))
     }
 
     /// Shrinks stops that protect more than the position, the oldest first.
@@ -152,7 +179,8 @@ impl Run<'_> {
                 break;
             }
             let cut = excess.min(stop.leaves());
-            let size = exact(stop.size.checked_sub(cut))?;
+            let left = exact(stop.leaves().checked_sub(cut))?;
+            let size = exact(stop.filled.checked_add(stop.whole(left)))?;
             excess = exact(excess.checked_sub(cut))?;
             self.emit(Change::StopResized {
                 order_id: stop.order_id,
@@ -167,7 +195,9 @@ impl Run<'_> {
     /// fill. An exit that no bridge knows yet shrinks with the position.
     pub(super) fn retire_idle(&mut self, order: &Order) -> Result<(), VenueError> {
         let key = (order.symbol.clone(), order.strategy.clone());
-        let held = self.book.positions.get(&key).map(|held| held.size.abs());
+        // What is less than a lot cannot be sold: nothing is left to do.
+        let held = self.book.positions.get(&key).map(Position::whole);
+        let held = held.filter(|held| held.is_positive());
         let is_flat = held.is_none();
         let own = self
             .book
@@ -199,7 +229,11 @@ impl Run<'_> {
                         size,
                     })?;
                 }
-                OrderRole::Entry | OrderRole::Exit | OrderRole::Protective | OrderRole::Target => {}
+                OrderRole::Entry
+                | OrderRole::Exit
+                | OrderRole::Protective
+                | OrderRole::Target
+                | OrderRole::Adjust => {}
             }
         }
         Ok(())

@@ -150,8 +150,20 @@ impl Steps {
         })
     }
 
+    /// Starts a new step if what follows from a report might not fit the current one.
+    pub(super) fn make_room(&mut self) {
+        if self.bytes > STEP_BYTES_MAX / 4 {
+            self.cut();
+        }
+    }
+
+    /// Returns how many steps are closed.
+    pub(super) fn lines(&self) -> u64 {
+        u64::try_from(self.done.len()).unwrap_or(u64::MAX)
+    }
+
     /// Closes the current step.
-    fn cut(&mut self) {
+    pub(super) fn cut(&mut self) {
         let moved = self.moved();
         self.changes.extend(moved);
         if let Some(equity) = self.peak.take() {

@@ -268,7 +268,7 @@ fn a_resting_exit_is_clamped_to_the_position_it_finds() {
     exit.order_id = OrderId::of_line(50);
     exit.order_type = spoolgate_wire::orders::OrderType::Market;
     exit.size = a("0.007");
-    world.apply(&[Change::OrderPlaced(exit)]);
+    world.apply(&[Change::OrderPlaced(Box::new(exit))]);
     world.flat("6800");
     assert_eq!(world.position(), a("0.003"));
     assert_eq!(
@@ -366,7 +366,7 @@ fn steps_stay_below_their_size_and_cover_every_row() {
     for seq in 100..300 {
         let mut order = template.clone();
         order.order_id = OrderId::of_line(seq);
-        world.apply(&[Change::OrderPlaced(order)]);
+        world.apply(&[Change::OrderPlaced(Box::new(order))]);
     }
     let rows: Vec<Row> = (0..5)
         .map(|n| Row::Bar {
@@ -401,11 +401,19 @@ fn rows_that_are_no_market_are_errors() {
         ask_size: None,
     };
     for row in [quote("0", "1"), quote("2", "1")] {
-        let told = super::on_rows(&world.book, &world.rules, &eth(), &[row], None, world.now);
+        let told = super::on_rows(
+            &world.book,
+            &world.rules,
+            &eth(),
+            &[row],
+            None,
+            world.now,
+            0,
+        );
         assert!(matches!(told, Err(super::VenueError::Row { row: 0, .. })));
     }
     let unknown = spoolgate_wire::ids::Symbol::parse("DOGE").unwrap();
-    assert!(super::on_rows(&world.book, &world.rules, &unknown, &[], None, world.now).is_err());
+    assert!(super::on_rows(&world.book, &world.rules, &unknown, &[], None, world.now, 0).is_err());
 }
 
 #[test]

@@ -68,7 +68,9 @@ fn changes(steps: Vec<Step>) -> Vec<Change> {
 fn take(world: &mut World, symbol: &Symbol, rows: &[Row]) -> Vec<&'static str> {
     let mut book = world.book.clone();
     for row in rows {
-        for step in super::on_rows(&book, &world.rules, symbol, &[*row], None, world.now).unwrap() {
+        for step in
+            super::on_rows(&book, &world.rules, symbol, &[*row], None, world.now, 0).unwrap()
+        {
             step.changes
                 .iter()
                 .for_each(|change| book.apply(change).unwrap());

@@ -2,13 +2,16 @@
 //! and every race between the two.
 
 mod exits;
+mod fees;
 mod reports;
+mod silence;
+mod snapshots;
 
 use super::outbox::{hand_over, owed};
 use super::report::{Reporting, on_report};
 use crate::book::{Book, Gap};
 use crate::change::Change;
-use crate::order::{OrderRole, Told};
+use crate::order::{OrderRole, Stated, Told};
 use crate::risk;
 use crate::testing::*;
 use spoolgate_wire::amount::Amount;
@@ -57,7 +60,12 @@ impl Desk {
 
     /// Applies the changes of a line as the gate does.
     pub(super) fn line(&mut self, changes: Vec<Change>) -> Vec<String> {
-        let changes = hand_over(&self.world.book, changes, self.world.now);
+        let changes = hand_over(
+            &self.world.book,
+            &self.world.rules.safety.bridges,
+            changes,
+            self.world.now,
+        );
         self.world.apply(&changes);
         self.check();
         told(&changes)
@@ -65,7 +73,11 @@ impl Desk {
 
     fn check(&self) {
         assert_eq!(
-            owed(&self.world.book, self.world.now),
+            owed(
+                &self.world.book,
+                &self.world.rules.safety.bridges,
+                self.world.now,
+            ),
             [],
             "something is owed"
         );
@@ -214,9 +226,10 @@ pub(super) fn oid(text: &str) -> OrderId {
 }
 
 /// The part of the BTC position that is covered neither by a stop nor by a market order that closes
-/// it.
+/// it, in whole lots; nothing of a position that no order can close.
 pub(super) fn unprotected(book: &Book) -> Amount {
-    let Some(held) = book.positions.get(&(btc(), trend())) else {
+    let held = book.positions.get(&(btc(), trend()));
+    let Some(held) = held.filter(|held| !held.is_dust()) else {
         return Amount::ZERO;
     };
     let flattening = book.orders.values().filter(|order| {
@@ -227,14 +240,12 @@ pub(super) fn unprotected(book: &Book) -> Amount {
     let covered = risk::stops_of(book, held)
         .chain(flattening)
         .map(|order| order.leaves());
-    let left = covered.fold(held.size.abs(), |left, size| {
-        left.checked_sub(size).unwrap()
-    });
+    let left = covered.fold(held.whole(), |left, size| left.checked_sub(size).unwrap());
     left.max(Amount::ZERO)
 }
 
 /// The changes in words, without those that every trade has.
-fn told(changes: &[Change]) -> Vec<String> {
+pub(super) fn told(changes: &[Change]) -> Vec<String> {
     let word = |change: &Change| match change {
         Change::Instructed(told) => {
             let verb = serde_json::to_string(&told.instruction)
@@ -577,6 +588,7 @@ fn an_ending_stop_protects_nothing_and_cannot_be_tightened() {
             a("6800"),
             &rules.instruments[&btc()],
             &rules.safety,
+            desk.world.now,
         )
         .unwrap()
     };
@@ -642,7 +654,7 @@ fn more_than_fits_a_line_is_done_in_the_next() {
             let (size, trigger) = (order.size, order.trigger);
             let venue = order.at_venue.as_mut().unwrap();
             venue.told = Some(Told { size, trigger });
-            (venue.version, venue.sizes) = (1, vec![(1, size)]);
+            (venue.version, venue.sizes) = (1, vec![Stated(1, size, None)]);
         }
     }
     let stop = r#"{"order_id":"o-1-stop","exec_id":"E-9","transact_time":"2026-02-21T12:00:30Z","exec_type":"trade",
@@ -656,12 +668,21 @@ fn more_than_fits_a_line_is_done_in_the_next() {
         seq: 999,
     };
     let changes = on_report(&desk.world.book, &desk.world.rules, &report, &by).unwrap();
-    let mut line = hand_over(&desk.world.book, changes, desk.world.now);
+    let mut line = hand_over(
+        &desk.world.book,
+        &desk.world.rules.safety.bridges,
+        changes,
+        desk.world.now,
+    );
     let mut lines = 0;
     while !line.is_empty() {
         assert!(serde_json::to_vec(&line).unwrap().len() < 50_000);
         desk.world.apply(&line);
-        line = owed(&desk.world.book, desk.world.now);
+        line = owed(
+            &desk.world.book,
+            &desk.world.rules.safety.bridges,
+            desk.world.now,
+        );
         lines += 1;
         assert!(lines < 20);
     }

@@ -24,6 +24,16 @@ pub fn amount(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// An amount, or null.
+pub fn amount_or_null(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({"anyOf": [amount(generator), {"type": "null"}]})
+}
+
+/// A value that is always there, or null.
+pub fn or_null<T: schemars::JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<Option<T>>()
+}
+
 /// An amount above 0.
 pub fn amount_above_0(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
@@ -33,6 +43,16 @@ pub fn amount_above_0(_: &mut SchemaGenerator) -> Schema {
         "pattern": format!("^{UNSIGNED}$"),
         "not": {"type": "string", "pattern": r"^0(\.0+)?$"},
     })
+}
+
+/// An amount other than 0.
+pub fn amount_not_0(generator: &mut SchemaGenerator) -> Schema {
+    let mut schema = amount(generator);
+    let zero = json_schema!({
+        "anyOf": [{"const": 0}, {"type": "string", "pattern": r"^-?0(\.0+)?$"}],
+    });
+    schema.insert("not".to_owned(), zero.into());
+    schema
 }
 
 /// An amount that is not below 0.

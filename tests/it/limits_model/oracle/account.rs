@@ -173,6 +173,17 @@ impl<'a> Judge<'a> {
         Some(plain(limit.is_positive() && (!is_worse || loss <= limit)))
     }
 
+    /// The same in every risk mode.
+    pub(super) fn daily_turnover(&self) -> Option<Said> {
+        let own = self.sums.worth(self.symbol(), &self.terms(), &self.size)?;
+        let sum = self.sums.turnover()?.plus(&own);
+        let limit = self
+            .sums
+            .base()?
+            .times(&r(*self.sums.rules.safety.max_daily_turnover));
+        Some(plain(limit.is_positive() && sum <= limit))
+    }
+
     pub(super) fn daily_loss_halt(&self) -> Option<Said> {
         let limit = r(*self.sums.rules.safety.max_daily_loss).negated();
         Some(above(&self.day_profit()?, &limit, &Rat::of("0.01")))

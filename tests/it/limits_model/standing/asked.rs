@@ -235,7 +235,15 @@ impl<'a> Asked<'a> {
                 "loss_streak",
                 conduct.is_some_and(|it| it.losing >= *safety.max_losing_trades),
             ),
+            (
+                "reject_streak",
+                conduct.is_some_and(|it| it.rejects >= *safety.max_rejects),
+            ),
             ("cooldown", is_cooling),
+            (
+                "order_age",
+                since(&order.accepted_at) > i64::from(*safety.max_order_age_s) * 1000,
+            ),
             (
                 "symbol_halt",
                 self.book.halted_symbols.contains_key(&order.symbol),
@@ -356,6 +364,7 @@ impl<'a> Asked<'a> {
             "max_portfolio_risk",
             "loss_budget",
             "gap_budget",
+            "daily_turnover",
             "max_open_positions",
             "max_open_orders",
             "buying_power",
@@ -402,6 +411,11 @@ impl<'a> Asked<'a> {
                 Some((others.count() + entries.len()).into())
             }
             ("buying_power", _) => self.taken(entries),
+            ("daily_turnover", _) => {
+                let filled = d(self.book.account.turnover);
+                let worth = |sum, order: &&Order| Some(sum + self.worth(order)?);
+                entries.iter().try_fold(filled, worth)
+            }
             ("gap_budget", _) => {
                 let [worst, _, _] = all(&|_| true)?;
                 Some(worst * d(*self.rules.safety.stress_gap))
@@ -541,14 +555,20 @@ impl<'a> Asked<'a> {
     /// The cash that entries take.
     fn taken(&self, entries: &[&Order]) -> Option<Decimal> {
         entries.iter().try_fold(Decimal::ZERO, |sum, order| {
-            let (rule, seen) = (self.rule(&order.symbol)?, self.seen(&order.symbol)?);
-            let price = match order.side {
-                Side::Buy => self.worst_entry(order, &seen),
-                Side::Sell => own(order).map_or(seen.bid, |own| own.max(seen.bid)),
-            };
-            let worth = price * left(order) * d(*rule.multiplier);
-            Some(sum + worth + worth * d(*rule.taker_fee))
+            let worth = self.worth(order)?;
+            let fee = d(*self.rule(&order.symbol)?.taker_fee);
+            Some(sum + worth + worth * fee)
         })
+    }
+
+    /// What an entry may still fill, at the price of its cash.
+    fn worth(&self, order: &Order) -> Option<Decimal> {
+        let (rule, seen) = (self.rule(&order.symbol)?, self.seen(&order.symbol)?);
+        let price = match order.side {
+            Side::Buy => self.worst_entry(order, &seen),
+            Side::Sell => own(order).map_or(seen.bid, |own| own.max(seen.bid)),
+        };
+        Some(price * left(order) * d(*rule.multiplier))
     }
 
     /// Returns the limit of a sum. `None` if there is none or it cannot be computed.
@@ -556,10 +576,11 @@ impl<'a> Asked<'a> {
         let safety = &self.rules.safety;
         let factor = if is_reduced { REDUCED } else { "1" };
         let factor: Decimal = factor.parse().unwrap();
-        let of_base = |part: Amount| {
+        let base = || {
             let base = self.equity()?.max(Decimal::ZERO);
-            Some(base.min(d(*safety.max_total_capital)) * d(part) * factor)
+            Some(base.min(d(*safety.max_total_capital)))
         };
+        let of_base = |part: Amount| Some(base()? * d(part) * factor);
         let total = safety.max_total_exposure;
         match (sum.check, &sum.over) {
             ("max_single_trade_risk", _) => of_base(*safety.max_single_trade_risk),
@@ -578,6 +599,7 @@ impl<'a> Asked<'a> {
                 Some(day.min(week) * factor)
             }
             ("gap_budget", _) => Some(self.left_to_lose()?[1] * factor),
+            ("daily_turnover", _) => Some(base()? * d(*safety.max_daily_turnover)),
             ("max_open_positions", _) => Some(safety.max_open_positions.into()),
             ("max_open_orders", _) => Some(safety.max_open_orders.into()),
             _ => {

@@ -566,7 +566,7 @@ fn a_row_lets_a_resting_exit_go() {
         };
         let (world, now) = (&desk.world, desk.world.now);
         let steps =
-            crate::venue::on_rows(&world.book, &world.rules, &btc(), &[row], None, now).unwrap();
+            crate::venue::on_rows(&world.book, &world.rules, &btc(), &[row], None, now, 0).unwrap();
         let changes = steps.into_iter().flat_map(|step| step.changes).collect();
         let told = desk.line(changes);
         let parked = told.contains(&"cancel o-1-stop.2 sell 0.02 at 6700".to_owned());

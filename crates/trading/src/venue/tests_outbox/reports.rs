@@ -258,3 +258,95 @@ fn a_version_that_says_to_cancel_is_none_that_the_venue_can_work() {
         "filled o-1 buy 0.02@6790"
     );
 }
+
+#[test]
+fn refusals_by_a_venue_count_until_it_takes_or_fills_a_later_entry() {
+    let rejects = |desk: &Desk| desk.world.book.conduct.get(&trend()).map(|c| c.rejects);
+    let mut desk = Desk::new();
+    let send = |desk: &mut Desk, thesis: u8| {
+        desk.world.wait(1);
+        let order = market_order("trend", "BTC-USD", "buy", "0.002", "6700", thesis);
+        // Each at another price, or it would be a duplicate.
+        let price = (6790 - desk.world.seq).to_string();
+        desk.submit(&limit(order, &price));
+        format!("o-{}", desk.world.seq)
+    };
+    let early = send(&mut desk, 3);
+    for n in 1..=2 {
+        let id = send(&mut desk, 0);
+        desk.ended(&id, "rejected", "0");
+        assert_eq!(rejects(&desk), Some(n));
+    }
+    // The bridge never sent it, or the order ended without being refused.
+    let id = send(&mut desk, 0);
+    let text = r#""exec_type":"rejected","cum_qty":"0","version":1,"text":"expired""#;
+    desk.report(&id, text).unwrap();
+    for how in ["canceled", "expired"] {
+        let id = send(&mut desk, 0);
+        desk.ended(&id, how, "0");
+    }
+    assert_eq!(rejects(&desk), Some(2));
+    // Any other text counts.
+    let id = send(&mut desk, 0);
+    let text = r#""exec_type":"rejected","cum_qty":"0","version":1,"text":"Expired""#;
+    desk.report(&id, text).unwrap();
+    assert_eq!(rejects(&desk), Some(3));
+    // An entry that was accepted before the last refusal says nothing, a later one does.
+    desk.works(&early, 1);
+    assert_eq!(rejects(&desk), Some(3));
+    let later = send(&mut desk, 0);
+    desk.works(&later, 1);
+    assert_eq!(rejects(&desk), Some(0));
+    let id = send(&mut desk, 1);
+    desk.ended(&id, "rejected", "0");
+    assert_eq!(rejects(&desk), Some(1));
+    desk.trade(&later, "0.002", "0.002", "6790");
+    assert_eq!(rejects(&desk), Some(1), "it was accepted before that");
+    let later = send(&mut desk, 2);
+    desk.trade(&later, "0.001", "0.001", "6790");
+    assert_eq!(rejects(&desk), Some(0), "a part of an entry is enough");
+    // Stops and exits count too, and their acknowledgements end nothing.
+    desk.works(&format!("{later}-stop"), 1);
+    desk.submit(&sell("0.002"));
+    let exit = format!("o-{}", desk.world.seq);
+    desk.ended(&exit, "rejected", "0");
+    assert_eq!(rejects(&desk), Some(1));
+    desk.world.wait(1);
+    desk.submit(&sell("0.002"));
+    let exit = format!("o-{}", desk.world.seq);
+    desk.works(&exit, 1);
+    desk.trade(&exit, "0.002", "0.002", "6790");
+    assert_eq!(rejects(&desk), Some(1));
+    // What the gate was about to end anyway is no refusal.
+    let id = send(&mut desk, 1);
+    desk.cancel(&id);
+    desk.ended(&id, "rejected", "0");
+    assert_eq!(rejects(&desk), Some(1));
+}
+
+#[test]
+fn a_row_of_refusals_stays_closed_whatever_is_still_reported() {
+    let mut desk = Desk::new();
+    let sent: Vec<String> = (0..3)
+        .map(|n| {
+            desk.world.wait(1000);
+            let order = market_order("trend", "BTC-USD", "buy", "0.002", "6700", n);
+            desk.submit(&limit(order, &format!("678{n}")));
+            format!("o-{}", desk.world.seq)
+        })
+        .collect();
+    desk.world.rules.safety.max_rejects = 2.try_into().unwrap();
+    desk.world.wait(1);
+    desk.ended(&sent[0], "rejected", "0");
+    assert_eq!(desk.world.pulls("0.1"), []);
+    desk.ended(&sent[1], "rejected", "0");
+    let check = "reject_streak".to_owned();
+    assert_eq!(desk.world.pulls("0.1"), [(oid(&sent[2]), check)]);
+    desk.works(&sent[2], 1);
+    desk.trade(&sent[2], "0.002", "0.002", "6780");
+    let order = market_order("trend", "BTC-USD", "buy", "0.002", "6700", 3);
+    assert_eq!(desk.world.refused(&order), ["reject_streak"]);
+    let strategy = trend();
+    desk.line(vec![Change::StrategyCleared { strategy }]);
+    assert!(desk.world.ask(&order).accepted);
+}
