@@ -232,14 +232,28 @@ pub fn open_files_max() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
+/// How often the list of locks is read before a file counts as not locked.
+const LOCK_READINGS: usize = 8;
+
 /// Process id and name of each process that holds a lock on a file, as far as the kernel shows
 /// them.
 pub fn holders(path: &Path) -> Vec<(u32, String)> {
     let Ok(found) = owned(path) else {
         return Vec::new();
     };
-    let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
-    holders_in(&locks, found.inode)
+    // The kernel gives the list in pieces and counts lines between them: while other processes
+    // release their locks, a reader can miss a line. So a lock counts as free only if several
+    // readings miss it.
+    let read = || {
+        holders_in(
+            &fs::read_to_string("/proc/locks").unwrap_or_default(),
+            found.inode,
+        )
+    };
+    let held = (0..LOCK_READINGS)
+        .map(|_| read())
+        .find(|pids| !pids.is_empty());
+    held.unwrap_or_default()
         .into_iter()
         // An inode number is unique only per device, and /proc/locks has several notations for
         // devices. So check that the process has the file open.
@@ -338,5 +352,26 @@ mod tests {
             2: POSIX  ADVISORY  READ 713 fd:00:14242 128 128\n";
         assert_eq!(holders_in(locks, 4242), [711]);
         assert_eq!(holders_in(locks, 42), [0_u32; 0]);
+    }
+    #[test]
+    fn a_held_lock_is_found_while_others_come_and_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = |name: &str| fs::File::create(dir.path().join(name)).unwrap();
+        let held = open("held");
+        held.lock().unwrap();
+        let others: Vec<_> = (0..300).map(|at| open(&at.to_string())).collect();
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    others.iter().for_each(|other| other.lock().unwrap());
+                    others.iter().for_each(|other| other.unlock().unwrap());
+                }
+            });
+            let missed = (0..500).filter(|_| holders(&dir.path().join("held")).is_empty());
+            let missed = missed.count();
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert_eq!(missed, 0);
+        });
     }
 }
