@@ -1,6 +1,7 @@
 //! An open home.
 
 mod assumed;
+mod bridge_folder;
 mod bridges;
 mod dead_man;
 mod exits;

@@ -20,6 +20,7 @@ use super::outbox::{EPOCH, OUTBOX_DIR};
 use spoolgate_gate as gate;
 use spoolgate_gate::bridges;
 use spoolgate_gate::record::{EventKind, Record};
+use spoolgate_host::spool::publish;
 use spoolgate_ledger::disk::{Kind, Mode};
 use spoolgate_trading::book::Bridge;
 use spoolgate_trading::change::Change;
@@ -42,6 +43,9 @@ const GATE_VALID_MS: i64 = 30_000;
 const GATE_EVERY_MS: u64 = 1_000;
 /// How long after its time an entry that its bridge has not taken is taken back, milliseconds.
 const LATE_MS: i64 = 5_000;
+/// Maximum number of files of orders that are over that the gate takes back per look and bridge, and
+/// the maximum number of files of `.back` that it settles. A bridge can make as many as it likes.
+const BACK_MAX: usize = 64;
 
 /// A bridge's sign of life.
 #[derive(Deserialize)]
@@ -321,14 +325,20 @@ impl Core {
         })
     }
 
-    /// The entries of a folder; none if it is not there.
+    /// The entries of a folder that may be files; none if it is not there. Everything else is not the
+    /// gate's.
     fn names_in(&self, folder: &Path) -> Result<Vec<PathBuf>, HomeError> {
         let entries = match self.seams.disk.read_dir(folder) {
             Ok(entries) => entries,
             Err(error) if is_in_the_way(&error) => return Ok(Vec::new()),
             Err(source) => return Err(HomeError::disk(folder, source)),
         };
-        let names = entries.map(|entry| entry.map(|entry| PathBuf::from(entry.name)));
+        let names = entries
+            .filter(|entry| {
+                let kind = entry.as_ref().map_or(None, |entry| entry.kind);
+                kind.is_none_or(|kind| kind == Kind::File)
+            })
+            .map(|entry| entry.map(|entry| PathBuf::from(entry.name)));
         let names: io::Result<Vec<PathBuf>> = names.collect();
         let mut names = names.map_err(|source| HomeError::disk(folder, source))?;
         names.sort_unstable();
@@ -350,7 +360,7 @@ impl Core {
         });
         let newest_ping = newest_ping.max();
         let (disk, back) = (self.seams.disk.as_ref(), folder.join(BACK_DIR));
-        let mut is_any = false;
+        let (mut is_any, mut left) = (false, BACK_MAX);
         for (name, told) in told {
             let from = folder.join(name);
             match told {
@@ -362,12 +372,20 @@ impl Core {
                     version,
                     is_again,
                 } if self.is_obsolete(order_id, version, now) => {
+                    if !self.state.book.orders.contains_key(&order_id) {
+                        // Nothing waits for these, and the bridge can make any number of them.
+                        let Some(fewer) = left.checked_sub(1) else {
+                            continue;
+                        };
+                        left = fewer;
+                    }
                     if is_again {
                         self.remove_derived(&from)?;
                         continue;
                     }
                     let made = disk.create_dir(&back, Mode::Private);
-                    let moved = made.and_then(|()| disk.rename(&from, &back.join(name)));
+                    let to = back.join(name);
+                    let moved = made.and_then(|()| publish::rename_over(disk, &from, &to));
                     match moved {
                         Ok(()) => is_any = true,
                         // Its bridge was faster, or is in the way: the order waits for it.
@@ -408,13 +426,17 @@ impl Core {
     fn back(&self, bridge: &Principal) -> Result<Vec<Back>, HomeError> {
         let folder = folder_of(bridge).join(BACK_DIR);
         let names = self.names_in(&folder)?.into_iter();
+        // Those of orders that wait for this come first: the rest can be of any number.
+        let waits = |(_, (order_id, _)): &Back| self.state.book.orders.contains_key(order_id);
         let files = names.filter_map(|name| match Told::parse(name.as_os_str())? {
             Told::Instruction {
                 order_id, version, ..
             } => Some((folder.join(name), (order_id, version))),
             Told::Ping(_) => None,
         });
-        Ok(files.collect())
+        let (mut files, rest): (Vec<Back>, Vec<Back>) = files.partition(waits);
+        files.extend(rest.into_iter().take(BACK_MAX));
+        Ok(files)
     }
 
     /// Removes files of `.back` from which nothing more follows, unless a line of this batch follows

@@ -393,9 +393,7 @@ impl Core {
     pub(super) fn remove_derived(&self, path: &Path) -> Result<Put, HomeError> {
         match self.seams.disk.remove(path) {
             // Somebody removed it, or put a folder there: in both cases the file is gone.
-            Err(error) if is_in_the_way(&error) || error.kind() == io::ErrorKind::IsADirectory => {
-                Ok(Put::Done)
-            }
+            Err(error) if is_in_the_way(&error) => Ok(Put::Done),
             other => other
                 .map(|()| Put::Done)
                 .map_err(|source| HomeError::disk(path, source)),
@@ -446,6 +444,9 @@ pub(super) fn is_in_the_way(error: &io::Error) -> bool {
     is_senders_doing(error)
         || matches!(
             error.kind(),
-            io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound
+            io::ErrorKind::AlreadyExists
+                | io::ErrorKind::NotFound
+                | io::ErrorKind::IsADirectory
+                | io::ErrorKind::DirectoryNotEmpty
         )
 }

@@ -14,6 +14,7 @@ use super::error::HomeError;
 use super::open::Home;
 use spoolgate_gate::record::{Event, EventKind, Record};
 use spoolgate_gate::{Change, events, outbox};
+use spoolgate_ledger::disk::Kind;
 use spoolgate_rules::instruments::is_imitated;
 use spoolgate_trading::order::{Instruction, Verb};
 use spoolgate_wire::amount::Amount;
@@ -130,8 +131,8 @@ impl Core {
             return Ok(None);
         }
         let path = match self.seams.disk.stat(&file.path) {
-            Ok(Some(_)) => file.path,
-            Ok(None) => file.path.with_extension("again.json"),
+            Ok(Some(stat)) if stat.kind == Kind::File => file.path,
+            Ok(_) => file.path.with_extension("again.json"),
             Err(error) if is_in_the_way(&error) => file.path.with_extension("again.json"),
             Err(source) => return Err(HomeError::disk(&file.path, source)),
         };

@@ -178,6 +178,21 @@ fn move_aside(disk: &dyn Disk, path: &Path) -> io::Result<Option<PathBuf>> {
     Ok(moved)
 }
 
+/// Renames a file and replaces what its new path names; moves a directory there aside, as [`publish`]
+/// does.
+///
+/// # Errors
+/// Returns the disk's error.
+pub fn rename_over(disk: &dyn Disk, from: &Path, to: &Path) -> io::Result<()> {
+    match disk.rename(from, to) {
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+            move_aside(disk, to)?;
+            disk.rename(from, to)
+        }
+        other => other,
+    }
+}
+
 /// Whether the file contains exactly these bytes. Existence alone proves nothing: after a power cut
 /// the file can be empty.
 ///
