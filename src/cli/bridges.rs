@@ -54,11 +54,29 @@ pub(super) fn seconds(ms: u64) -> String {
     format!("{}.{} s", ms / 1000, ms % 1000 / 100)
 }
 
+/// How old a bridge's sign of life is, milliseconds, if that is so old that a running gate would have
+/// found the bridge silent: then no gate has looked.
+fn overdue_ms(home: &Path, bridge: &str, rules: &Rulebook) -> Option<u64> {
+    let path = home.join(OUTBOX_DIR).join(bridge).join(".alive");
+    let modified = fs::metadata(path).and_then(|of| of.modified()).ok()?;
+    let age = SystemTime::now().duration_since(modified).ok()?;
+    let age_ms = u64::try_from(age.as_millis()).ok()?;
+    let timeout_ms = u64::from(*rules.safety.bridges.timeout_s).saturating_mul(1000);
+    (age_ms > timeout_ms.saturating_add(OVERDUE_MS)).then_some(age_ms)
+}
+
+/// How long a running gate may take to notice that a bridge is silent, milliseconds.
+const OVERDUE_MS: u64 = 5_000;
+
 /// Says whether a bridge is there, and agrees with the book.
-fn state_in_words(known: Option<&Bridge>, now: Time) -> String {
+fn state_in_words(known: Option<&Bridge>, overdue_ms: Option<u64>, now: Time) -> String {
     let Some(known) = known else {
         return "no sign of life yet".to_owned();
     };
+    if let (None, Some(age_ms)) = (&known.silent, overdue_ms) {
+        let age = seconds(age_ms);
+        return format!("no sign of life for {age}, and no gate has noticed: is one running?");
+    }
     if let Some(silence) = &known.silent {
         return format!("silent since {}: {}", silence.since, silence.why);
     }
@@ -79,7 +97,8 @@ pub(super) fn in_words(
     now: Time,
 ) -> Vec<(String, String)> {
     let told = |name: &Principal| {
-        let what = state_in_words(state.book.bridges.get(name), now);
+        let overdue_ms = overdue_ms(home, name.as_str(), rules);
+        let what = state_in_words(state.book.bridges.get(name), overdue_ms, now);
         let untaken = untaken_in_words(untaken(home, name.as_str()));
         (format!("bridge {name}"), format!("{what}; {untaken}"))
     };
@@ -93,7 +112,8 @@ pub(super) fn as_json(home: &Path, state: &State, rules: &Rulebook) -> Vec<Value
         let untaken = untaken(home, name.as_str());
         json!({
             "bridge": name,
-            "alive": known.is_some_and(|known| known.silent.is_none()),
+            "alive": known.is_some_and(|known| known.silent.is_none())
+                && overdue_ms(home, name.as_str(), rules).is_none(),
             "silent": known.and_then(|known| known.silent.as_ref()),
             "run": known.map(|known| &known.run),
             "reconciled_at": known.and_then(|known| known.reconciled_at),

@@ -167,8 +167,9 @@ pub(super) fn print_portfolio(portfolio: &PortfolioState, output: &Output) -> Re
                 .stops
                 .iter()
                 .map(|stop| {
+                    let note = unconfirmed(stop.size, stop.confirmed);
                     format!(
-                        "{} {} at {}",
+                        "{} {} at {}{note}",
                         stop.order_id,
                         stop.size.normalized(),
                         or_dash(stop.trigger)
@@ -268,6 +269,17 @@ fn role(role: OrderRole) -> &'static str {
     }
 }
 
+/// Says how much of a protective stop its venue works, unless it works all of it.
+fn unconfirmed(size: Amount, confirmed: Amount) -> String {
+    if confirmed == size {
+        String::new()
+    } else if confirmed.is_zero() {
+        " (not confirmed)".to_owned()
+    } else {
+        format!(" ({} confirmed)", confirmed.normalized())
+    }
+}
+
 /// Prints open orders.
 pub(super) fn print_orders(orders: &[OrderView], output: &Output) -> Result<()> {
     if output.is_json() {
@@ -276,11 +288,19 @@ pub(super) fn print_orders(orders: &[OrderView], output: &Output) -> Result<()> 
     let rows: Vec<Vec<String>> = orders
         .iter()
         .map(|OrderView { order, leaves }| {
+            let note = match order.role {
+                OrderRole::Protective => unconfirmed(*leaves, order.confirmed()),
+                _ => String::new(),
+            };
             vec![
                 order.order_id.to_string(),
                 order.strategy.to_string(),
                 order.symbol.to_string(),
-                format!("{}{}", role(order.role), explain_words::stands(order).1),
+                format!(
+                    "{}{}{note}",
+                    role(order.role),
+                    explain_words::stands(order).1
+                ),
                 order.side.as_str().to_owned(),
                 order.order_type.as_str().to_owned(),
                 or_dash(Some(order.size)),

@@ -34,7 +34,7 @@ pub(super) fn resting(bench: &Bench<'_>, order_id: OrderId, role: OrderRole, sid
         thesis_slug: None,
         accepted_at: bench.base.now,
         time_in_force: TimeInForce::Gtc,
-        at_venue: at_venue_of(bench.instrument()),
+        at_venue: at_venue_of(bench.instrument(), bench.order.planned_stop),
         key_id: None,
     }
 }

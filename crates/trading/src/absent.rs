@@ -5,6 +5,8 @@ use super::book::Book;
 use super::change::Change;
 use super::order::{AtVenue, Order, OrderEnd, OrderRole, Position};
 use spoolgate_rules::Rulebook;
+use spoolgate_rules::instruments::is_imitated;
+use spoolgate_rules::principals::Role;
 use spoolgate_rules::rulebook::RulebookError;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::{Leg, OrderId, Principal};
@@ -12,8 +14,41 @@ use spoolgate_wire::orders::{OrderType, TimeInForce};
 use spoolgate_wire::time::Time;
 
 /// Returns what is wrong if the rules leave a position or order of the book without its instrument,
-/// its strategy, or a principal who may reduce it.
+/// its strategy, a principal who may reduce it, or the bridge that reports on it.
 pub fn left_behind(book: &Book, rules: &Rulebook) -> Option<RulebookError> {
+    without_owner(book, rules).or_else(|| without_bridge(book, rules))
+}
+
+/// A bridge that is no principal any more cannot report: fills would be missed, and its orders would
+/// stay in the book for ever.
+fn without_bridge(book: &Book, rules: &Rulebook) -> Option<RulebookError> {
+    let orders = book.orders.values();
+    let at_venues = orders.filter_map(|order| {
+        let venue = order.at_venue.as_ref()?;
+        Some((&venue.bridge, format!("order `{}`", order.order_id)))
+    });
+    let held = book.positions.values().filter_map(|position| {
+        let what = format!(
+            "the position of `{}` in `{}`",
+            position.strategy, position.symbol
+        );
+        Some((&position.held_at.as_ref()?.bridge, what))
+    });
+    let is_there = |bridge: &Principal| {
+        let rule = rules.principals.get(bridge);
+        is_imitated(bridge) || rule.is_some_and(|rule| rule.role == Role::Bridge)
+    };
+    let (bridge, what) = at_venues
+        .chain(held)
+        .find(|(bridge, _)| !is_there(bridge))?;
+    let what = format!(
+        "bridge `{bridge}` was removed, but {what} is at its venue; put it back until `orders` and \
+            `portfolio` show nothing there any more, or revoke its key"
+    );
+    Some(RulebookError::new("rules/principals.yaml", None, what))
+}
+
+fn without_owner(book: &Book, rules: &Rulebook) -> Option<RulebookError> {
     let positions = book
         .positions
         .keys()

@@ -155,13 +155,29 @@ impl Order {
         if is_old || is_fresh(venue.unconfirmed_since) || is_fresh(confirmed_at) {
             return whole;
         }
-        match venue.works.filter(|_| venue.told.is_some()) {
-            Some(works) => {
-                let left = works.size.checked_sub(self.filled).unwrap_or(Amount::ZERO);
-                (left.max(Amount::ZERO).min(self.leaves()), works.trigger)
-            }
-            None => (Amount::ZERO, self.trigger),
+        let trigger = venue.works.filter(|_| venue.told.is_some());
+        (
+            self.worked(venue),
+            trigger.map_or(self.trigger, |works| works.trigger),
+        )
+    }
+
+    /// Returns how many units of what is left the venue has confirmed to work; on paper all of them.
+    /// Unlike [`Order::cover`], this allows no time for the confirmation.
+    pub fn confirmed(&self) -> Amount {
+        match &self.at_venue {
+            Some(venue) if venue.passed_at.is_some() => Amount::ZERO,
+            Some(venue) if venue.told_at.is_some() => self.worked(venue),
+            Some(_) | None => self.leaves(),
         }
+    }
+
+    fn worked(&self, venue: &AtVenue) -> Amount {
+        let works = venue.works.filter(|_| venue.told.is_some());
+        let left = works.and_then(|works| works.size.checked_sub(self.filled));
+        left.map_or(Amount::ZERO, |left| {
+            left.max(Amount::ZERO).min(self.leaves())
+        })
     }
 
     /// Whether it is for a venue that does not work it: no bridge was instructed about it yet, or it

@@ -41,7 +41,11 @@ pub fn submit(book: &Book, rules: &Rulebook, order: &SubmitOrder, ctx: &Context)
                 order,
                 &sent_by(ctx),
                 OrderRole::Entry,
-                at_venue_of(subject.instrument),
+                // The stop of a long position is worth the least, and the price of a short one.
+                at_venue_of(
+                    subject.instrument,
+                    order.planned_stop.min(order.planned_entry),
+                ),
             );
             placed(order, entry)
                 .into_iter()
@@ -209,15 +213,15 @@ fn new_order(
 }
 
 /// Returns the venue state of a new order of this instrument, before any instruction; `None` on
-/// paper.
-pub fn at_venue_of(instrument: Option<&Instrument>) -> Option<AtVenue> {
+/// paper. `price` is the lowest one at which an order of the position is expected.
+pub fn at_venue_of(instrument: Option<&Instrument>, price: Amount) -> Option<AtVenue> {
     let instrument = instrument?;
     let at_venue = AtVenue::new(
         instrument.bridge.clone()?,
         *instrument.multiplier,
         instrument.reduce_only,
     );
-    Some(at_venue.in_units(Some(Box::new(Units::of(instrument)))))
+    Some(at_venue.in_units(Some(Box::new(Units::at(instrument, price)))))
 }
 
 fn protective_stop(entry: &Order, trigger: Amount) -> Order {

@@ -18,7 +18,8 @@ pub struct Units {
     pub base: Option<Currency>,
     /// Sizes are multiples of this; 0 if any size is possible.
     pub lot: Amount,
-    /// Smallest size of an order.
+    /// Smallest size of an order, of orders that open a position at least as much as is worth the
+    /// smallest notional at their stop or, if that is lower, at their price.
     pub min_size: Amount,
 }
 
@@ -29,6 +30,17 @@ impl Units {
             base: instrument.base.clone(),
             lot: *instrument.lot,
             min_size: *instrument.min_size,
+        }
+    }
+
+    /// The units of this instrument for an order that opens a position which is worth the least at this
+    /// price: a smaller stop than its smallest notional allows would be refused.
+    pub fn at(instrument: &Instrument, price: Amount) -> Units {
+        let units = Units::of(instrument);
+        let least = least_size(instrument, price);
+        Units {
+            min_size: units.min_size.max(least.unwrap_or(units.min_size)),
+            ..units
         }
     }
 
@@ -48,12 +60,47 @@ impl Units {
     }
 }
 
+/// The smallest multiple of the lot that is worth the smallest notional at this price; of the tenth
+/// decimal if there is no lot. `None` if it cannot be computed.
+fn least_size(instrument: &Instrument, price: Amount) -> Option<Amount> {
+    let step = match *instrument.lot {
+        lot if lot.is_zero() => Amount::parse_exact("0.0000000001").ok()?,
+        lot => lot,
+    };
+    let worth = price
+        .checked_mul(*instrument.multiplier)?
+        .checked_mul(step)?;
+    let count = instrument.min_notional.div_floor_count(worth)?;
+    let count = Amount::from_i64(i64::try_from(count).ok()?);
+    let is_short = count.checked_mul(worth)? < *instrument.min_notional;
+    let least = count.checked_mul(step)?;
+    let least = if is_short {
+        least.checked_add(step)?
+    } else {
+        least
+    };
+    Some(least.normalized())
+}
+
 impl Order {
     /// Returns the largest size, at most this one, that its venue takes. On paper, and for orders of
     /// earlier versions, that is this size.
     pub(super) fn whole(&self, size: Amount) -> Amount {
         let units = self.at_venue.as_ref().and_then(|it| it.units.as_ref());
         units.map_or(size, |units| units.whole(size))
+    }
+
+    /// Whether its venue takes no order of this size. On paper, and for orders of earlier versions,
+    /// that is no size.
+    pub(super) fn is_dust(&self, size: Amount) -> bool {
+        let units = self.at_venue.as_ref().and_then(|it| it.units.as_ref());
+        units.is_some_and(|units| units.is_dust(size))
+    }
+
+    /// Returns the smallest size that its venue takes; 0 on paper, and for orders of earlier versions.
+    pub(super) fn least(&self) -> Amount {
+        let units = self.at_venue.as_ref().and_then(|it| it.units.as_ref());
+        units.map_or(Amount::ZERO, |units| units.min_size.max(units.lot))
     }
 }
 

@@ -107,6 +107,9 @@ pub struct StopView {
     pub order_id: OrderId,
     /// The size it still protects.
     pub size: Amount,
+    /// How much of that its venue has confirmed to work; on paper all of it. The rest protects nothing
+    /// yet.
+    pub confirmed: Amount,
     /// Its trigger price.
     pub trigger: Option<Amount>,
 }
@@ -232,6 +235,7 @@ fn position_view(book: &Book, rules: &Rulebook, position: &Position, now: Time) 
     let stops = risk::stops_of(book, position).map(|stop| StopView {
         order_id: stop.order_id,
         size: stop.leaves(),
+        confirmed: stop.confirmed(),
         trigger: stop.trigger,
     });
     let direction = if is_long {

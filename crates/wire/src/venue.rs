@@ -177,7 +177,7 @@ pub struct Snapshot {
     /// The id of the bridge's run, as in its `.alive`.
     #[schemars(schema_with = "crate::schema::short::<RUN_BYTES_MAX>")]
     pub run: String,
-    /// When it was taken, by the venue's clock.
+    /// When it was taken, at most 60 s away from the clock of the gate.
     pub taken_at: Time,
     /// The `exec_id` of the newest report of the bridge that was booked before it was taken; null if
     /// there was none.

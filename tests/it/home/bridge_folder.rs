@@ -2,13 +2,15 @@
 
 use super::outbox_lines::Desk;
 use crate::kit::place::drain;
-use serde_json::json;
+use crate::kit::succeed;
+use serde_json::{Value, json};
 use spoolgate_home::Home;
 use spoolgate_home::Seams;
 use spoolgate_host::real_disk::RealDisk;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 const FOLDER: &str = "spool/outbox/exchange";
 
@@ -118,4 +120,35 @@ fn files_of_orders_that_do_not_exist_hold_nothing_up() {
     assert!(count() < 20, "{}", count());
     let back = desk.at_disk(".back");
     assert_eq!(fs::read_dir(back).unwrap().count(), 0);
+}
+
+#[test]
+fn status_does_not_call_a_bridge_alive_that_no_gate_has_looked_at() {
+    let desk = Desk::new();
+    drop(desk.open());
+    desk.land();
+    let root = desk.place.root.path();
+    let alive = desk.at_disk(".alive");
+    let state = |age_s: u64| {
+        let file = fs::File::options().write(true).open(&alive).unwrap();
+        let at = SystemTime::now() - Duration::from_secs(age_s);
+        file.set_modified(at).unwrap();
+        let shown = succeed(root, &["status"]);
+        let line = shown.lines().find(|line| line.contains("bridge exchange"));
+        let json: Value =
+            serde_json::from_str(&succeed(root, &["--format", "json", "status"])).unwrap();
+        (
+            line.unwrap().to_owned(),
+            json["bridges"][0]["alive"].clone(),
+        )
+    };
+    let (line, alive) = state(0);
+    assert!(line.contains("alive; "), "{line}");
+    assert_eq!(alive, true);
+    let (line, alive) = state(600);
+    assert!(
+        line.contains("no sign of life for 6") && line.contains("is one running?"),
+        "{line}"
+    );
+    assert_eq!(alive, false);
 }

@@ -11,6 +11,7 @@ use spoolgate_home::Home;
 use spoolgate_home::closed::closed_for_now;
 use spoolgate_host::clock::Clock;
 use spoolgate_trading::book::Bridge;
+use spoolgate_trading::views;
 use spoolgate_wire::code::Code;
 use spoolgate_wire::ids::{OrderId, Principal};
 use spoolgate_wire::time::Time;
@@ -414,6 +415,14 @@ fn a_stop_that_no_venue_confirms_protects_nothing_after_15_s() {
     for _ in 0..14 {
         tick(&mut home);
     }
+    let stop = |home: &Home| {
+        let (book, rules) = (&home.state().book, home.rulebook());
+        let shown = views::portfolio(book, rules, desk.now(), &Default::default());
+        let stop = &shown.positions[0].stops[0];
+        (stop.size.to_string(), stop.confirmed.to_string())
+    };
+    let shown = ("0.002".to_owned(), "0".to_owned());
+    assert_eq!(stop(&home), shown, "at once, not only after 15 s");
     assert!(home.state().book.doubted_symbols.is_empty());
     tick(&mut home);
     let doubt = home
@@ -442,6 +451,9 @@ fn a_stop_that_no_venue_confirms_protects_nothing_after_15_s() {
     desk.place.pass_s(3600);
     tick(&mut home);
     assert!(alarms(&desk) > first);
+    let works = json!({"order_id": format!("{entry}-stop"), "exec_type": "working", "version": 1});
+    assert_eq!(desk.report(&mut home, "X2", &works), None);
+    assert_eq!(stop(&home).1, "0.002");
     replays(&desk.place, home);
 }
 
@@ -496,4 +508,38 @@ fn a_flood_of_changes_reaches_the_bridge_slowly_and_an_exit_at_once() {
         "{told:?}"
     );
     replays(&desk.place, home);
+}
+
+#[test]
+fn rules_without_a_bridge_that_has_something_open_are_refused() {
+    let desk = Desk::new();
+    let mut home = desk.open();
+    let order = desk.order(&mut home, "r1", "buy", "0.002", json!({}));
+    desk.take(&format!("{order}.1.json"));
+    let hash = home.rulebook().hash.clone();
+    drop(home);
+    let rename = |file: &str, from: &str, to: &str| {
+        let path = desk.place.root.path().join(file);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains(from));
+        std::fs::write(path, text.replace(from, to)).unwrap();
+    };
+    rename("rules/principals.yaml", "name: exchange,", "name: other,");
+    rename(
+        "rules/instruments.yaml",
+        "bridge: exchange",
+        "bridge: other",
+    );
+    let mut home = desk.open();
+    let fault = home.rules_fault().unwrap().to_owned();
+    let expect = format!("bridge `exchange` was removed, but order `{order}` is at its venue");
+    assert!(fault.contains(&expect), "{fault}");
+    assert_eq!(home.rulebook().hash, hash, "the last good one");
+    // So its reports are still booked, and without orders the rules come into force.
+    let gone = json!({"order_id": order, "exec_type": "canceled", "version": 1});
+    assert_eq!(desk.report(&mut home, "e1", &gone), None);
+    drop(home);
+    let home = desk.open();
+    assert_eq!(home.rules_fault(), None);
+    assert_ne!(home.rulebook().hash, hash);
 }

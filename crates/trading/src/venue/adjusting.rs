@@ -128,7 +128,7 @@ fn venue_of(
     let at_venue = match held {
         Some(held) => held.exit_at_venue(),
         None if instrument.is_none() => return Err(AdjustError::UnknownSymbol(symbol.clone())),
-        None => at_venue_of(instrument),
+        None => at_venue_of(instrument, adjust.price),
     };
     let Some(at_venue) = at_venue else {
         let (strategy, symbol) = (strategy.clone(), symbol.clone());

@@ -45,7 +45,7 @@ impl Run<'_> {
     }
 
     /// Returns by how much the stop of `order` grows after a fill that opened `opened`: at a venue by
-    /// whole lots, with what earlier fills left over. A leg that is too small for any order gets no stop.
+    /// whole lots, with what earlier fills left over. What is too small for any order gets no stop yet.
     pub(super) fn protectable(&self, order: &Order, opened: Amount) -> Result<Amount, VenueError> {
         let units = order.at_venue.as_ref().and_then(|it| it.units.as_ref());
         let key = (order.symbol.clone(), order.strategy.clone());
@@ -55,6 +55,8 @@ impl Run<'_> {
         if opened.is_zero() || units.is_dust(held.size.abs()) {
             return Ok(Amount::ZERO);
         }
+        let stop = self.book.orders.get(&order.order_id.stop());
+        let covers = stop.map_or(Amount::ZERO, Order::leaves);
         let leaving = self.book.orders.values().filter(|other| {
             let is_flatten = other.order_id.leg == Leg::Flatten;
             is_flatten && is_closing(other) && other.is_of(&order.strategy, &order.symbol)
@@ -65,11 +67,11 @@ impl Run<'_> {
             left_over = exact(left_over.checked_sub(covered))?;
         }
         let left_over = left_over.max(Amount::ZERO);
-        if units.is_dust(left_over) {
-            Ok(units.whole(exact(opened.checked_add(left_over))?))
-        } else {
-            Ok(units.whole(opened))
-        }
+        // What is left over is at most the rest of an order that is not dust, unless the venue has
+        // refused a stop. That part is being closed, or a person has been called.
+        let grows = units.whole(exact(opened.checked_add(left_over))?);
+        let is_dust = units.is_dust(exact(covers.checked_add(grows))?);
+        Ok(if is_dust { Amount::ZERO } else { grows })
     }
 
     fn grow_stop(&mut self, entry: &Order, by: Amount) -> Result<(), VenueError> {
@@ -114,7 +116,8 @@ impl Run<'_> {
             return Ok(());
         };
         let left = exact(stop.leaves().checked_sub(by.min(stop.leaves())))?;
-        let size = exact(stop.filled.checked_add(stop.whole(left)))?;
+        let left = Some(stop.whole(left)).filter(|left| !stop.is_dust(*left));
+        let size = exact(stop.filled.checked_add(left.unwrap_or(Amount::ZERO)))?;
         self.emit(Change::StopResized { order_id, size })
     }
 
@@ -162,7 +165,9 @@ impl Run<'_> {
         self.emit(Change::OrderPlaced(Box::new(leaving)))
     }
 
-    /// Shrinks stops that protect more than the position, the oldest first.
+    /// Shrinks stops that protect more than the position, the oldest first. No venue takes a stop of
+    /// dust: where one would be left, the next ones shrink instead, and if that is not enough, the
+    /// oldest are given up whole. Less than the smallest order is then without a stop.
     fn shrink_stops(&mut self, order: &Order) -> Result<(), VenueError> {
         let key = (order.symbol.clone(), order.strategy.clone());
         // If the position is flat, `retire_idle` closes the stops.
@@ -174,18 +179,33 @@ impl Run<'_> {
         for stop in &stops {
             excess = exact(excess.checked_add(stop.leaves()))?;
         }
-        for stop in stops {
-            if !excess.is_positive() {
-                break;
+        let mut left: Vec<(&Order, Amount)> = Vec::new();
+        for stop in &stops {
+            let cut = excess.min(stop.leaves()).max(Amount::ZERO);
+            let mut rest = exact(stop.leaves().checked_sub(cut))?;
+            if cut.is_positive() {
+                rest = stop.whole(rest);
+                if rest.is_positive() && stop.is_dust(rest) {
+                    rest = stop.least().min(stop.leaves());
+                }
             }
-            let cut = excess.min(stop.leaves());
-            let left = exact(stop.leaves().checked_sub(cut))?;
-            let size = exact(stop.filled.checked_add(stop.whole(left)))?;
-            excess = exact(excess.checked_sub(cut))?;
-            self.emit(Change::StopResized {
-                order_id: stop.order_id,
-                size,
-            })?;
+            let less = exact(stop.leaves().checked_sub(rest))?;
+            excess = exact(excess.checked_sub(less))?;
+            left.push((stop, rest));
+        }
+        for (_, rest) in &mut left {
+            if excess.is_positive() {
+                excess = exact(excess.checked_sub(*rest))?;
+                *rest = Amount::ZERO;
+            }
+        }
+        for (stop, rest) in left
+            .into_iter()
+            .filter(|(stop, rest)| *rest != stop.leaves())
+        {
+            let order_id = stop.order_id;
+            let size = exact(stop.filled.checked_add(rest))?;
+            self.emit(Change::StopResized { order_id, size })?;
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use spoolgate_rules::Rulebook;
 use spoolgate_rules::instruments::Instrument;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::{OrderId, Principal, Symbol};
-use spoolgate_wire::orders::Side;
+use spoolgate_wire::orders::{OrderType, Side};
 use spoolgate_wire::time::Time;
 use spoolgate_wire::venue::{Snapshot, VenueOrder};
 
@@ -46,7 +46,22 @@ pub enum Stale {
         /// What the snapshot states.
         stated: String,
     },
+    /// It is too old, or its time is in the future.
+    #[error(
+        "the snapshot was taken at {taken_at}, more than {} s away from {now}; take another one, and \
+            set the clock of the bridge",
+        AGE_MAX_MS / 1000
+    )]
+    Age {
+        /// When it was taken, as it states.
+        taken_at: Time,
+        /// The time of the gate.
+        now: Time,
+    },
 }
+
+/// How old a snapshot may be, and how far its time may be ahead, milliseconds.
+const AGE_MAX_MS: i64 = 60_000;
 
 /// What a comparison found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +96,10 @@ pub fn compare(
             stated: snapshot.run.clone(),
             known: known.map(|known| known.run.clone()),
         });
+    }
+    let taken_at = snapshot.taken_at;
+    if now.since_ms(taken_at).saturating_abs() > AGE_MAX_MS {
+        return Err(Stale::Age { taken_at, now });
     }
     let booked = known.and_then(|known| known.booked.as_ref());
     // Logs of earlier versions do not tell which report was the last.
@@ -159,11 +178,18 @@ impl<'a> Comparing<'a> {
     fn orders(&self) -> Vec<Difference> {
         let mut found = Vec::new();
         let mut stated: BTreeMap<OrderId, &VenueOrder> = BTreeMap::new();
+        let mut is_twice: BTreeSet<OrderId> = BTreeSet::new();
         for order in &self.snapshot.orders {
-            stated.insert(order.order_id, order);
+            if stated.insert(order.order_id, order).is_some() {
+                is_twice.insert(order.order_id);
+            }
         }
         for (order, venue) in self.known() {
             let what = match stated.remove(&order.order_id) {
+                Some(_) if is_twice.contains(&order.order_id) => Some(format!(
+                    "the venue works `{}` more than once",
+                    order.order_id
+                )),
                 Some(theirs) => differs(order, venue, theirs),
                 None => is_missing(venue, self.now).then(|| {
                     format!(
@@ -195,8 +221,13 @@ impl<'a> Comparing<'a> {
     /// Orders that somebody else has placed in the account.
     fn foreign(&self) -> Vec<Difference> {
         let foreign = self.snapshot.foreign.iter();
+        // A bridge says nothing about the instruments of another one.
+        let is_own = |symbol: &Symbol| self.instruments().any(|it| it.symbol == *symbol);
         let found = foreign.map(|order| Difference {
-            symbols: vec![order.symbol.clone()],
+            symbols: Some(order.symbol.clone())
+                .filter(is_own)
+                .into_iter()
+                .collect(),
             order_id: None,
             what: format!(
                 "the venue works a foreign order in {}: {} {} of `{}`",
@@ -355,8 +386,11 @@ fn differs(order: &Order, venue: &AtVenue, theirs: &VenueOrder) -> Option<String
         ));
     };
     let is_told = order.trigger.is_none() || theirs.trigger == *trigger;
-    let is_same =
-        theirs.size == *size && is_told && (order.price.is_none() || theirs.price == order.price);
+    // A stop with a price is a stop-limit order, which may not trade. An order at the market may show
+    // the price at which it trades.
+    let is_at_market = order.order_type == OrderType::Market;
+    let is_priced = theirs.price == order.price || is_at_market;
+    let is_same = theirs.size == *size && is_told && is_priced;
     (!is_same).then(|| {
         format!("the venue works version {version} of `{id}` with another size, price or trigger")
     })

@@ -226,7 +226,7 @@ pub(super) fn oid(text: &str) -> OrderId {
 }
 
 /// The part of the BTC position that is covered neither by a stop nor by a market order that closes
-/// it, in whole lots; nothing of a position that no order can close.
+/// it, if an order can close as much; nothing of a position that no order can close.
 pub(super) fn unprotected(book: &Book) -> Amount {
     let held = book.positions.get(&(btc(), trend()));
     let Some(held) = held.filter(|held| !held.is_dust()) else {
@@ -241,7 +241,9 @@ pub(super) fn unprotected(book: &Book) -> Amount {
         .chain(flattening)
         .map(|order| order.leaves());
     let left = covered.fold(held.whole(), |left, size| left.checked_sub(size).unwrap());
-    left.max(Amount::ZERO)
+    let units = held.held_at.as_ref().and_then(|at| at.units.as_ref());
+    let is_dust = units.is_some_and(|units| units.is_dust(left));
+    if is_dust { Amount::ZERO } else { left }
 }
 
 /// The changes in words, without those that every trade has.

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::order::{Order, OrderEnd, Stated};
+use crate::order::{Order, OrderEnd, Position, Stated};
 use crate::venue::{AdjustError, Adjusting, on_adjust};
 use crate::{absent, views};
 use spoolgate_wire::ids::Currency;
@@ -413,11 +413,11 @@ fn stops_and_targets_follow_an_adjustment() {
 fn an_adjustment_without_a_stop_is_doubted() {
     let mut desk = coins(true, "0.0001", "0.0001");
     // Dust alone needs no stop.
-    assert_eq!(desk.adjust("0.00009", "6800").unwrap().len(), 2);
+    assert_eq!(desk.adjust("0.0007", "6800").unwrap().len(), 2);
     assert_eq!(
-        desk.adjust("0.00001", "6800").unwrap(),
+        desk.adjust("0.0001", "6800").unwrap(),
         [
-            "filled o-2 buy 0.00001@6800",
+            "filled o-2 buy 0.0001@6800",
             "closed o-2 filled",
             "doubted BTC-USD"
         ]
@@ -428,10 +428,10 @@ fn an_adjustment_without_a_stop_is_doubted() {
     let held = desk.world.book.positions[&(btc(), trend())].clone();
     assert_eq!(held.held_at.unwrap().bridge, bridge("exchange"));
     // Through flat to the other side.
-    let told = desk.adjust("-0.0003", "6800").unwrap();
+    let told = desk.adjust("-0.001", "6800").unwrap();
     assert_eq!(
         told[..2],
-        ["filled o-3 sell 0.0001@6800", "filled o-3 sell 0.0002@6800"]
+        ["filled o-3 sell 0.0008@6800", "filled o-3 sell 0.0002@6800"]
     );
     assert_eq!(desk.world.position(), a("-0.0002"));
 }
@@ -639,5 +639,66 @@ proptest! {
             };
         }
         TEMPLATE.with(|(book, rules)| the_identity_holds(book, rules, &trades));
+    }
+}
+
+/// No venue takes a stop of less than its smallest order, by size or by value.
+#[test]
+fn no_stop_is_smaller_than_the_smallest_order() {
+    // The smallest notional is 10 at a stop of 6700: 0.0015.
+    let with = |min_size: &str| {
+        let mut desk = coins(true, "0.0001", min_size);
+        let instrument = desk.world.rules.instruments.get_mut(&btc()).unwrap();
+        instrument.min_notional = a("10").try_into().unwrap();
+        desk
+    };
+    let entry = |desk: &mut Desk, size: &str, thesis: u8| {
+        desk.world.wait(1);
+        let order = market_order("trend", "BTC-USD", "buy", size, "6700", thesis);
+        desk.submit(&limit(order, &(6790 - desk.world.seq).to_string()));
+        format!("o-{}", desk.world.seq)
+    };
+    let leaves = |desk: &Desk, id: &str| {
+        let order = desk.world.book.orders.get(&oid(&format!("{id}-stop")));
+        order.map_or(Amount::ZERO, |stop| stop.leaves())
+    };
+    for (min_size, least) in [("0.0001", "0.0015"), ("0.01", "0.01")] {
+        let (least, lot) = (a(least), a("0.0001"));
+        let less = least.checked_sub(lot).unwrap();
+        let mut desk = with(min_size);
+        // The first part is too small for a stop, and dust.
+        let first = entry(&mut desk, "0.03", 0);
+        desk.trade(&first, &less.to_string(), &less.to_string(), "6790");
+        assert_eq!(leaves(&desk, &first), Amount::ZERO);
+        assert!(desk.world.book.positions.values().all(Position::is_dust));
+        // With the next lot it gets its stop.
+        desk.trade(&first, "0.0001", &least.to_string(), "6790");
+        assert_eq!(leaves(&desk, &first), least);
+        let rest = a("0.03").checked_sub(least).unwrap();
+        desk.trade(&first, &rest.to_string(), "0.03", "6790");
+        // So it is with the first part of another entry, and the next takes it along.
+        let second = entry(&mut desk, "0.03", 1);
+        desk.trade(&second, &less.to_string(), &less.to_string(), "6790");
+        assert_eq!(leaves(&desk, &second), Amount::ZERO);
+        desk.trade(&second, "0.0001", &least.to_string(), "6790");
+        assert_eq!(leaves(&desk, &second), least);
+        // An exit leaves no piece that is too small: the next stop gives way instead.
+        let held = a("0.03").checked_add(least).unwrap();
+        let exit = a("0.03").checked_sub(less).unwrap();
+        desk.submit(&sell(&exit.to_string()));
+        let order = format!("o-{}", desk.world.seq);
+        desk.trade(&order, &exit.to_string(), &exit.to_string(), "6790");
+        let left = held.checked_sub(exit).unwrap();
+        assert_eq!(desk.world.position(), left);
+        let pieces = [leaves(&desk, &first), leaves(&desk, &second)];
+        assert!(
+            pieces
+                .iter()
+                .all(|piece| piece.is_zero() || *piece >= least),
+            "{pieces:?}"
+        );
+        let covered = pieces[0].checked_add(pieces[1]).unwrap();
+        let bare = left.checked_sub(covered).unwrap();
+        assert!(!bare.is_negative() && bare < least, "{left} {pieces:?}");
     }
 }

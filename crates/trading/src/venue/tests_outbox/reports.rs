@@ -305,6 +305,7 @@ fn refusals_by_a_venue_count_until_it_takes_or_fills_a_later_entry() {
     let later = send(&mut desk, 2);
     desk.trade(&later, "0.001", "0.001", "6790");
     assert_eq!(rejects(&desk), Some(0), "a part of an entry is enough");
+    desk.trade(&later, "0.001", "0.002", "6790");
     // Stops and exits count too, and their acknowledgements end nothing.
     desk.works(&format!("{later}-stop"), 1);
     desk.submit(&sell("0.002"));

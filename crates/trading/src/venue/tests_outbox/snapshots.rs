@@ -24,12 +24,19 @@ fn desk() -> Desk {
 
 /// What a venue that agrees with that desk states.
 fn agreeing() -> Value {
-    json!({"run": "r1", "taken_at": "2026-02-21T12:00:00Z", "after_exec": "E4",
+    json!({"run": "r1", "taken_at": desk().world.now, "after_exec": "E4",
         "balances": [{"currency": "BTC", "total": "0.02", "available": "0"}],
         "positions": [],
         "orders": [{"order_id": "o-1-stop", "version": 1, "cum_qty": "0", "size": "0.02",
             "price": null, "trigger": "6700"}],
         "foreign": []})
+}
+
+/// Compares with what the venue states now.
+fn compared_now(desk: &Desk, snapshot: &Value) -> Result<Compared, Stale> {
+    let mut snapshot = snapshot.clone();
+    snapshot["taken_at"] = json!(desk.world.now);
+    compared(desk, &snapshot)
 }
 
 fn compared(desk: &Desk, snapshot: &Value) -> Result<Compared, Stale> {
@@ -47,7 +54,7 @@ fn compared(desk: &Desk, snapshot: &Value) -> Result<Compared, Stale> {
 
 /// Returns what differs, and the symbols that it closes.
 fn differences(desk: &Desk, snapshot: &Value) -> (Vec<String>, Vec<String>) {
-    let found = compared(desk, snapshot).unwrap();
+    let found = compared_now(desk, snapshot).unwrap();
     let closed = found.changes.iter().filter_map(|change| match change {
         Change::SymbolDoubted { symbol, .. } => Some(symbol.to_string()),
         _ => None,
@@ -72,6 +79,7 @@ fn a_venue_that_agrees_closes_nothing() {
 
 #[test]
 fn each_difference_is_one_doubt() {
+    let stop = agreeing()["orders"][0].clone();
     for (path, value, says) in [
         (
             "/orders/0/cum_qty",
@@ -97,6 +105,16 @@ fn each_difference_is_one_doubt() {
             "/orders/0/trigger",
             json!(null),
             "another size, price or trigger",
+        ),
+        (
+            "/orders/0/price",
+            json!("6690"),
+            "another size, price or trigger",
+        ),
+        (
+            "/orders",
+            json!([stop, stop]),
+            "works `o-1-stop` more than once",
         ),
         (
             "/orders",
@@ -130,7 +148,8 @@ fn each_difference_is_one_doubt() {
             "the venue works a foreign order in ETH-USD: buy 1 of `X\\n`",
         ]
     );
-    assert_eq!(closed, ["BTC-USD", "ETH-USD"]);
+    // Another bridge trades that, or nobody does.
+    assert_eq!(closed, ["BTC-USD"]);
     // A person has not looked yet, so there is nothing new to close.
     let mut doubted = desk();
     let first = compared(&doubted, &snapshot).unwrap();
@@ -189,10 +208,17 @@ fn a_snapshot_of_another_moment_is_stale() {
         ("run", json!("r0")),
         ("after_exec", json!("E3")),
         ("after_exec", json!(null)),
+        ("taken_at", json!(desk().world.now.plus_ms(-60_001))),
+        ("taken_at", json!(desk().world.now.plus_ms(60_001))),
     ] {
         let mut snapshot = agreeing();
         snapshot[member] = value;
         assert!(compared(&desk(), &snapshot).is_err(), "{member}");
+    }
+    for ms in [-60_000, 60_000] {
+        let mut snapshot = agreeing();
+        snapshot["taken_at"] = json!(desk().world.now.plus_ms(ms));
+        assert_eq!(compared(&desk(), &snapshot).unwrap().differences, [""; 0]);
     }
     let mut unheard = desk();
     unheard.world.book.bridges.clear();
