@@ -124,7 +124,7 @@ fn files_of_orders_that_do_not_exist_hold_nothing_up() {
 
 #[test]
 fn status_does_not_call_a_bridge_alive_that_no_gate_has_looked_at() {
-    let desk = Desk::new();
+    let desk = Desk::with("", "bridges: {timeout_s: 60}\n");
     drop(desk.open());
     desk.land();
     let root = desk.place.root.path();

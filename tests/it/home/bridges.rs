@@ -451,7 +451,8 @@ fn a_stop_that_no_venue_confirms_protects_nothing_after_15_s() {
     desk.place.pass_s(3600);
     tick(&mut home);
     assert!(alarms(&desk) > first);
-    let works = json!({"order_id": format!("{entry}-stop"), "exec_type": "working", "version": 1});
+    let works = json!({"order_id": format!("{entry}-stop"), "exec_type": "new", "version": 1,
+        "cum_qty": "0"});
     assert_eq!(desk.report(&mut home, "X2", &works), None);
     assert_eq!(stop(&home).1, "0.002");
     replays(&desk.place, home);
