@@ -11,7 +11,7 @@ use clap::Subcommand;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use spoolgate_council::brief;
-use spoolgate_council::case::Docket;
+use spoolgate_council::case::{Closed, Docket};
 use spoolgate_council::seats::Seat;
 use spoolgate_gate::Record;
 use spoolgate_gate::council::{CaseRecord, rule_on, waits_for};
@@ -20,6 +20,7 @@ use spoolgate_home::read::{self, View, real_seams};
 use spoolgate_wire::code::Exit;
 use spoolgate_wire::council::{Axis, CouncilDecision, Stance};
 use spoolgate_wire::ids::RequestId;
+use spoolgate_wire::time::Time;
 
 use super::output::{self, Output};
 
@@ -153,7 +154,7 @@ fn view(home: &Path) -> Result<View> {
 
 /// Returns the decision on a case, with its ledger line.
 fn decision_of(view: &View, docket: &Docket) -> Result<Option<(CaseDecision, CouncilDecision)>> {
-    let Some((seq, _)) = docket.closed else {
+    let Some(Closed { line: seq, .. }) = docket.closed else {
         return Ok(None);
     };
     let Some(Record::Council(line)) = view.record(seq)? else {
@@ -260,7 +261,7 @@ fn listed<'a>(view: &'a View, docket: &'a Docket) -> Listed<'a> {
         proposer: case.proposer.as_str(),
         opened_at: case.opened_at.to_string(),
         deadline: case.deadline.to_string(),
-        outcome: docket.closed.map(|(_, outcome)| outcome.as_str()),
+        outcome: docket.closed.map(|closed| closed.outcome.as_str()),
         waiting_for: if is_open {
             waits_for(&view.rulebook, docket)
         } else {
@@ -334,9 +335,39 @@ struct Shown<'a> {
     silent: &'a [String],
     decision: Option<CouncilDecision>,
     decision_line: Option<u64>,
+    /// Decisions that this one replaced after objections, newest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    earlier: Vec<Earlier>,
     /// Whether the ledger alone gives the same decision; `None` for an open case.
     recomputes: Option<bool>,
     record: CaseRecord,
+}
+
+/// A decision that an objection led to another one.
+#[derive(Serialize)]
+struct Earlier {
+    line: u64,
+    decided_at: Time,
+    outcome: Stance,
+}
+
+/// Returns the decisions that a decision replaced, newest first.
+fn earlier_of(view: &View, line: &CaseDecision) -> Result<Vec<Earlier>> {
+    let mut found = Vec::new();
+    let mut revises = line.revises;
+    while let Some(seq) = revises {
+        let Some(Record::Council(line)) = view.record(seq)? else {
+            bail!("line {seq} is not the council's decision; run `spoolgate audit verify`");
+        };
+        // Only older lines can be replaced: a damaged ledger must not make this endless.
+        revises = line.revises.filter(|older| *older < seq);
+        found.push(Earlier {
+            line: seq,
+            decided_at: line.timestamp,
+            outcome: line.outcome,
+        });
+    }
+    Ok(found)
 }
 
 #[derive(Serialize)]
@@ -351,18 +382,22 @@ fn show(home: &Path, case: &RequestId, output: &Output) -> Result<Exit> {
     let Some(docket) = view.docket(case)? else {
         bail!(no_case(case))
     };
-    let said = view.said(&docket)?;
+    let mut said = view.said(&docket)?;
+    let mut earlier: Vec<Earlier> = Vec::new();
     let (decision, record, recomputes) = match decision_of(&view, &docket)? {
         Some((line, decision)) => {
-            // The gate refuses verdicts after the decision, so the docket holds exactly those that
-            // counted.
-            let again = rule_on(&view.rulebook_of(&line.rulebook)?, &docket, &said);
+            earlier = earlier_of(&view, &line)?;
+            let revised = earlier.first().map(|revised| revised.outcome);
+            // An objection after this decision did not count yet.
+            said.verdicts
+                .retain(|(seq, _)| line.verdict_lines.contains(seq));
+            let again = rule_on(&view.rulebook_of(&line.rulebook)?, &docket, &said, revised);
             let record = record_of(&view, &line)?;
             let same = again.decision == decision && again.record == record;
             (Some(decision), record, Some(same))
         }
         None => {
-            let ruling = rule_on(&view.rulebook, &docket, &said);
+            let ruling = rule_on(&view.rulebook, &docket, &said, None);
             (None, ruling.record, None)
         }
     };
@@ -385,7 +420,8 @@ fn show(home: &Path, case: &RequestId, output: &Output) -> Result<Exit> {
         votes,
         silent: &docket.silent,
         decision,
-        decision_line: docket.closed.map(|(line, _)| line),
+        decision_line: docket.closed.map(|closed| closed.line),
+        earlier,
         recomputes,
         record,
     };
@@ -449,6 +485,23 @@ fn print_shown(shown: &Shown<'_>, output: &Output) -> Result<()> {
     }
     print_rules(&shown.record, output)?;
     if let Some(decision) = &shown.decision {
+        if !shown.earlier.is_empty() {
+            output.heading("Earlier decisions, before objections")?;
+            let row = |earlier: &Earlier| {
+                let Earlier {
+                    line,
+                    decided_at,
+                    outcome,
+                } = earlier;
+                vec![
+                    line.to_string(),
+                    decided_at.to_string(),
+                    outcome.as_str().to_owned(),
+                ]
+            };
+            let rows: Vec<Vec<String>> = shown.earlier.iter().map(row).collect();
+            output.table(&["line", "decided", "outcome"], &["line"], &rows)?;
+        }
         output.heading("Decision")?;
         print_decision(decision, output)?;
         output.line("")?;

@@ -429,23 +429,13 @@ fn council_says(decision: &Decision) -> String {
     let Some(data) = data else {
         return String::new();
     };
-    let awaited = |name: &str| {
-        data.get(name)
-            .and_then(serde_json::Value::as_array)
-            .map_or(0, Vec::len)
-    };
-    match (
-        data.get("counts_as").and_then(serde_json::Value::as_str),
-        data.get("decision"),
-    ) {
-        (Some(counts_as), None) => {
-            format!("counts as {counts_as}; {} awaited", awaited("waiting_for"))
-        }
-        (Some(counts_as), Some(_)) => format!("counts as {counts_as}; the case is decided"),
-        (None, _) if data.get("case").is_some() => {
-            format!("a case is open; {} roles asked", awaited("roles"))
-        }
-        (None, _) => String::new(),
+    let roles = data.get("roles").and_then(serde_json::Value::as_array);
+    let is_of_a_case = data.get("case").is_some();
+    match (roles, data.get("closes_at")) {
+        (Some(roles), _) if is_of_a_case => format!("a case is open; {} roles asked", roles.len()),
+        (None, Some(_)) if is_of_a_case => "filed; the case waits for nobody".to_owned(),
+        (None, None) if is_of_a_case => "filed".to_owned(),
+        _ => String::new(),
     }
 }
 

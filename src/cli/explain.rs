@@ -258,9 +258,11 @@ fn since(
         && let Some(docket) = view.docket(&id)?
     {
         let what = match &docket.closed {
-            Some((closed, stance)) => {
-                format!("the council decided in line {closed}: {}", stance.as_str())
-            }
+            Some(closed) => format!(
+                "the council decided in line {}: {}",
+                closed.line,
+                closed.outcome.as_str()
+            ),
             None => format!(
                 "the case is open until {}, {} verdicts so far",
                 docket.case.deadline,

@@ -6,5 +6,6 @@ mod crashes;
 mod deadlines;
 mod files;
 mod redacted;
+mod settling;
 mod shots;
 mod watched;

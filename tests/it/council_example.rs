@@ -72,13 +72,20 @@ fn the_demo_s_case_is_decided_as_the_contract_shows() {
 /// little to approve.
 #[test]
 fn the_figures_that_the_contract_s_request_states_do_not_reject() {
+    use spoolgate_council::signers::Filed;
     use spoolgate_gate::council::calculate;
     use spoolgate_rules::roles::Roles;
     use spoolgate_wire::council::Stance;
 
     let roles = Roles::shipped().unwrap();
     let mut votes = example::votes();
-    let told = calculate(&roles, &example::request(), &votes).decision;
+    let told = calculate(
+        &roles,
+        &example::request(),
+        &Filed::apart(votes.clone()),
+        None,
+    )
+    .decision;
     assert_eq!(
         told.final_outcome,
         Stance::Reject,
@@ -98,7 +105,13 @@ fn the_figures_that_the_contract_s_request_states_do_not_reject() {
         told.blocking_issues
     );
     votes.retain(|vote| vote.role != "Quant Researcher");
-    let told = calculate(&roles, &example::request(), &votes).decision;
+    let told = calculate(
+        &roles,
+        &example::request(),
+        &Filed::apart(votes.clone()),
+        None,
+    )
+    .decision;
     assert_eq!(told.final_outcome, Stance::NeedsMoreInfo);
     assert!(
         told.next_steps.iter().any(|step| step.contains("years")),

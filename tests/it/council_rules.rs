@@ -12,9 +12,11 @@ mod tables;
 use std::collections::BTreeMap;
 
 use crate::kit::dice::Dice;
-use spoolgate_council::aggregate::decide;
+use spoolgate_council::aggregate::{self, Ruling};
+use spoolgate_council::finding::Evidence;
+use spoolgate_council::signers::Filed;
 use spoolgate_rules::roles::{PATH, Roles, SHIPPED};
-use spoolgate_wire::council::Stance;
+use spoolgate_wire::council::{CouncilRequest, RoleVerdict, Stance};
 
 /// The number of councils in a normal run.
 const FEW: u64 = 500;
@@ -54,6 +56,17 @@ fn other_rules() -> Roles {
         text = text.replacen(from, to, 1);
     }
     Roles::read(PATH, &text).unwrap()
+}
+
+/// Decides as if every role had a signer of its own.
+fn decide(
+    request: &CouncilRequest,
+    votes: &[RoleVerdict],
+    evidence: &[Evidence],
+    roles: &Roles,
+) -> Ruling {
+    let votes = Filed::apart(votes.iter().cloned());
+    aggregate::decide(request, &votes, evidence, roles, None)
 }
 
 fn every_property(councils: u64) {

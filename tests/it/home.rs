@@ -7,7 +7,7 @@ mod dead_man;
 mod exits;
 mod fees;
 mod flatten;
-mod halts;
+pub(crate) mod halts;
 mod hands;
 mod hints;
 mod imitated;

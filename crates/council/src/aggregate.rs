@@ -1,16 +1,17 @@
 //! Computes one decision from votes and evidence: a pure function of what was filed, whatever the
 //! order.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::complete::{self, Missing};
 use super::finding::Evidence;
 use super::seats::{self, Seat, Seating};
+use super::signers::{self, Filed, Speaker};
 use super::{axes, text};
 use spoolgate_rules::roles::Roles;
-use spoolgate_wire::council::{
-    Axis, AxisScores, CouncilDecision, CouncilRequest, RoleVerdict, Stance,
-};
+use spoolgate_wire::council::{Axis, AxisScores, CouncilDecision, CouncilRequest, Stance};
 
 spoolgate_wire::named! {
     /// The rules whose results make the decision.
@@ -26,8 +27,14 @@ spoolgate_wire::named! {
         OpenQuestions = "open_questions",
         /// Whether a role without a seat does not approve.
         ForeignObjection = "foreign_objection",
+        /// Whether every seat that approves has a signer of its own.
+        DistinctSigners = "distinct_signers",
+        /// Whether the signers are of as many families as the change demands.
+        Panel = "panel",
         /// Whether a covered axis is too low.
         AxisFloor = "axis_floor",
+        /// What an earlier decision of the case allows, if there is one.
+        EarlierDecision = "earlier_decision",
     }
 }
 
@@ -86,25 +93,38 @@ pub struct Ruling {
 /// `votes` are the votes over the bytes of this request whose signers may speak for the role, in
 /// any order. A vote of a role that this change does not require counts as foreign: its objection
 /// keeps the question open, its approval has no effect. `evidence` is what the gate computed for
-/// roles that the change requires; evidence of any other role would also count as foreign.
+/// roles that the change requires; evidence of any other role would also count as foreign. `earlier`
+/// is the outcome of an earlier decision of the case: an objection never raises it.
 pub fn decide(
     request: &CouncilRequest,
-    votes: &[RoleVerdict],
+    votes: &[Filed],
     evidence: &[Evidence],
     roles: &Roles,
+    earlier: Option<Stance>,
 ) -> Ruling {
     let change = request.change_type;
     let seating = seats::seat(change, votes, evidence, roles);
     let missing = complete::missing(request, &seating.empty, roles);
     let axis_scores = axes::scores(change, &seating, roles);
-    let rules = vec![
+    let mut rules = vec![
         veto(request, &seating, roles),
         rejections(&seating),
         completeness(&missing),
         open_questions(&seating),
         foreign_objection(&seating),
+        distinct_signers(request, &seating, roles),
+        panel(request, &seating, roles),
         axis_floor(request, &axis_scores, roles),
     ];
+    rules.extend(earlier.map(|earlier| {
+        let why = format!("An earlier decision of this case is {}.", earlier.as_str());
+        let is_lower = earlier != Stance::Approve;
+        unless(
+            Rule::EarlierDecision,
+            earlier,
+            is_lower.then_some(why).into_iter().collect(),
+        )
+    }));
     let final_outcome = rules
         .iter()
         .map(|rule| rule.result)
@@ -213,6 +233,61 @@ fn foreign_objection(seating: &Seating) -> RuleResult {
     let why =
         objecting.map(|seat| format!("{}, which has no seat here, does not approve.", seat.role));
     unless(Rule::ForeignObjection, Stance::NeedsMoreInfo, why.collect())
+}
+
+/// Each seat that approves needs a signer of its own; rejections count from anybody.
+fn distinct_signers(request: &CouncilRequest, seating: &Seating, roles: &Roles) -> RuleResult {
+    let mut why = Vec::new();
+    let approving = seating.approving(roles);
+    let signers_of = |(_, speakers): &(&str, Vec<&Speaker>)| {
+        speakers.iter().map(|by| by.signer.clone()).collect()
+    };
+    let signers: Vec<BTreeSet<String>> = approving.iter().map(signers_of).collect();
+    let short = signers::short_of(&borrowed(&signers));
+    if roles.change(request.change_type).distinct_signers && !short.is_empty() {
+        let seats = short.iter().filter_map(|place| approving.get(*place));
+        let names: Vec<&str> = seats.map(|(name, _)| *name).collect();
+        let of_short = short.iter().filter_map(|place| signers.get(*place));
+        let count = of_short.flatten().collect::<BTreeSet<_>>().len();
+        let (names, plural) = (text::listed(&names), if count == 1 { "" } else { "s" });
+        why.push(format!(
+            "{names} have {count} signer{plural} between them; each approving seat needs its own."
+        ));
+    }
+    unless(Rule::DistinctSigners, Stance::NeedsMoreInfo, why)
+}
+
+/// The signers that can represent the approving seats come from as many families as the change
+/// demands. Signers that declare none are one family. A largest matching of seats with families gives
+/// the number: the signers that it uses can always be completed to representatives of all seats, as
+/// the sets of signers that can sit together form a matroid.
+fn panel(request: &CouncilRequest, seating: &Seating, roles: &Roles) -> RuleResult {
+    let wanted = *roles.change(request.change_type).families_min;
+    let families_of = |(_, speakers): (&str, Vec<&Speaker>)| {
+        let name = |by: &&Speaker| by.family.clone().unwrap_or_default();
+        speakers.iter().map(name).collect()
+    };
+    let families: Vec<BTreeSet<String>> = seating
+        .approving(roles)
+        .into_iter()
+        .map(families_of)
+        .collect();
+    let count = signers::most_apart(&borrowed(&families)).max(1);
+    let is_short = u32::try_from(count).is_ok_and(|count| count < wanted);
+    let why = is_short.then(|| {
+        format!("The approving signers are of {count} declared families; {wanted} are needed.")
+    });
+    unless(
+        Rule::Panel,
+        Stance::NeedsMoreInfo,
+        why.into_iter().collect(),
+    )
+}
+
+fn borrowed(sets: &[BTreeSet<String>]) -> Vec<BTreeSet<&str>> {
+    sets.iter()
+        .map(|set| set.iter().map(String::as_str).collect())
+        .collect()
 }
 
 fn axis_floor(request: &CouncilRequest, scores: &AxisScores, roles: &Roles) -> RuleResult {

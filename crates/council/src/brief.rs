@@ -204,10 +204,11 @@ fn answer(
         "",
         format!(
             "- Any other word for `verdict` counts as NEEDS_MORE_INFO, and so does an APPROVE with \
-                a confidence below {floor}, with"
+                a confidence below {floor},"
         ),
-        "  an empty checklist or against a failed check of its own. A high confidence helps \
-            nothing.",
+        "  without a row of the checklist that is answered and passed, or against a failed check of \
+            its own. A high confidence",
+        "  helps nothing.",
         "- `concerns` and `required_actions` may be empty. An approval may have both: what worries \
             you lowers a score,",
         "  what you want done is passed on.",
@@ -215,7 +216,9 @@ fn answer(
             "- Texts are cut to {} characters. Keys beside these are refused.",
             roles.text.chars_max
         ),
-        "- You may answer again; a later answer can only make your vote worse.",
+        "- You may answer again; a later answer can only make your vote worse. After the decision \
+            only what is not APPROVE",
+        "  still counts, as an objection.",
         "",
         "## How to hand it in",
         "",

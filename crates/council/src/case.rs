@@ -55,10 +55,14 @@ pub enum Change {
         /// The role.
         role: String,
     },
-    /// No further verdict is awaited; the case is decided with one of the next batches.
+    /// No further verdict is awaited: nothing that is filed later moves the time of the decision.
     CaseFull {
         /// The case.
         case: RequestId,
+        /// The last time at which a verdict still counts, on the ledger's clock; `None` if the case is
+        /// decided behind this batch.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        closes_at: Option<Time>,
     },
     /// The case was decided.
     CaseClosed {
@@ -66,6 +70,15 @@ pub enum Change {
         case: RequestId,
         /// The outcome.
         outcome: Stance,
+        /// The last time at which an objection still lowers the outcome; `None` if nothing can.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        objections_until: Option<Time>,
+    },
+    /// A verdict that is not an approval came after the decision: the case is decided again, over all
+    /// of its verdicts.
+    CaseReopened {
+        /// The case.
+        case: RequestId,
     },
 }
 
@@ -80,8 +93,24 @@ pub struct Docket {
     pub votes: Vec<(u64, Vote)>,
     /// Roles whose command ended without a verdict.
     pub silent: Vec<String>,
-    /// Line and outcome of the decision.
-    pub closed: Option<(u64, Stance)>,
+    /// The last time at which a verdict still counts, if the case waits for nobody but is not decided
+    /// at once.
+    pub closes_at: Option<Time>,
+    /// The newest decision.
+    pub closed: Option<Closed>,
+}
+
+/// The decision on a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Closed {
+    /// Its line.
+    pub line: u64,
+    /// Its outcome.
+    pub outcome: Stance,
+    /// The last time at which an objection still lowers the outcome; `None` if nothing can.
+    pub objections_until: Option<Time>,
+    /// Whether an objection waits for its decision.
+    pub is_reopened: bool,
 }
 
 impl Docket {
@@ -91,8 +120,25 @@ impl Docket {
             match step {
                 Change::VoteFiled(vote) => self.votes.push((seq, vote.clone())),
                 Change::RoleSilent { role, .. } => self.silent.push(role.clone()),
-                Change::CaseClosed { outcome, .. } => self.closed = Some((seq, *outcome)),
-                Change::CaseOpened(_) | Change::CaseFull { .. } => {}
+                Change::CaseFull { closes_at, .. } => self.closes_at = *closes_at,
+                Change::CaseClosed {
+                    outcome,
+                    objections_until,
+                    ..
+                } => {
+                    self.closed = Some(Closed {
+                        line: seq,
+                        outcome: *outcome,
+                        objections_until: *objections_until,
+                        is_reopened: false,
+                    });
+                }
+                Change::CaseReopened { .. } => {
+                    if let Some(closed) = &mut self.closed {
+                        closed.is_reopened = true;
+                    }
+                }
+                Change::CaseOpened(_) => {}
             }
         }
         self

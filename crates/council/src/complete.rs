@@ -1,8 +1,9 @@
 //! What a request needs and lacks.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use spoolgate_rules::roles::Roles;
+use spoolgate_rules::roles::{Placeholders, Roles};
 use spoolgate_wire::council::CouncilRequest;
 
 /// What is missing.
@@ -11,8 +12,11 @@ use spoolgate_wire::council::CouncilRequest;
 pub struct Missing {
     /// Required roles that did not answer.
     pub roles: Vec<String>,
-    /// Required artifacts that are absent, empty or a placeholder.
+    /// Required artifacts that are absent, empty, a placeholder, or not of their form.
     pub artifacts: Vec<String>,
+    /// Those among them that are only not of their form.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub malformed: Vec<String>,
     /// Required figures that are absent, empty or a placeholder.
     pub metrics: Vec<String>,
 }
@@ -28,12 +32,15 @@ impl Missing {
 pub(super) fn missing(request: &CouncilRequest, empty_seats: &[String], roles: &Roles) -> Missing {
     let change = roles.change(request.change_type);
     let nothing = |text: &str| roles.placeholders.stand_for_nothing(text);
-    let artifacts = change
-        .required_artifacts
-        .iter()
-        .filter(|name| request.artifacts.get(name).is_none_or(nothing))
-        .cloned()
-        .collect();
+    let (mut artifacts, mut malformed) = (Vec::new(), Vec::new());
+    for name in &change.required_artifacts {
+        let text = request.artifacts.get(name);
+        let is_there = text.is_some_and(|text| says_something(name, text, &roles.placeholders));
+        if text.is_none_or(|text| !is_there || !has_form(name, text)) {
+            artifacts.push(name.clone());
+            malformed.extend(is_there.then(|| name.clone()));
+        }
+    }
     let has_figure = |name: &String| match request.context.key_metrics.get(name) {
         Some(value) => is_figure(value.as_str(), &nothing),
         None => false,
@@ -47,7 +54,61 @@ pub(super) fn missing(request: &CouncilRequest, empty_seats: &[String], roles: &
     Missing {
         roles: empty_seats.to_vec(),
         artifacts,
+        malformed,
         metrics,
+    }
+}
+
+const DIFF: &str = "diff_content";
+
+/// Whether an artifact is more than a placeholder. What a diff removes or leaves as it was proves
+/// nothing about what it adds.
+fn says_something(name: &str, text: &str, placeholders: &Placeholders) -> bool {
+    if name != DIFF {
+        return !placeholders.stand_for_nothing(text);
+    }
+    let added = text.lines().filter_map(|line| line.strip_prefix('+'));
+    !placeholders.are_all_of(text) && !placeholders.begin_one_of(added)
+}
+
+/// Whether an artifact has the least that its kind consists of: [`formless`] says what that is.
+fn has_form(name: &str, text: &str) -> bool {
+    let has_digit = |text: &str| text.bytes().any(|byte| byte.is_ascii_digit());
+    match name {
+        DIFF => text.lines().any(|line| line.starts_with(['+', '-'])),
+        "validation_report" => text
+            .lines()
+            .any(|line| line.contains('|') && has_digit(line)),
+        "monte_carlo_stats" => serde_json::from_str::<serde_json::Map<String, Value>>(text)
+            .is_ok_and(|object| object.values().any(has_number)),
+        _ => {
+            let words = text.split_whitespace();
+            let is_word = |word: &&str| word.chars().any(char::is_alphanumeric);
+            words.filter(is_word).count() >= SPEC_WORDS_MIN
+        }
+    }
+}
+
+/// Says what an artifact that is not of its form lacks.
+pub(super) fn formless(name: &str) -> String {
+    match name {
+        DIFF => "has no line that begins with + or -".to_owned(),
+        "validation_report" => "has no table row with a number".to_owned(),
+        "monte_carlo_stats" => "is not a JSON object with a number".to_owned(),
+        _ => format!("has fewer than {SPEC_WORDS_MIN} words"),
+    }
+}
+
+/// Fewest words of a specification.
+const SPEC_WORDS_MIN: usize = 20;
+
+/// Whether a JSON value is or contains a number. Its depth is bounded by the parser.
+fn has_number(value: &Value) -> bool {
+    match value {
+        Value::Number(_) => true,
+        Value::Array(values) => values.iter().any(has_number),
+        Value::Object(members) => members.values().any(has_number),
+        Value::Null | Value::Bool(_) | Value::String(_) => false,
     }
 }
 

@@ -9,4 +9,5 @@ mod confidence;
 pub mod evidence;
 pub mod finding;
 pub mod seats;
+pub mod signers;
 mod text;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::confidence::{self, Confidence};
 use super::finding::{Evidence, Finding};
+use super::signers::{Filed, Speaker};
 use spoolgate_rules::roles::{RoleRule, Roles};
 use spoolgate_wire::council::{Axis, ChangeType, ChecklistItem, RoleVerdict, Severity, Stance};
 use spoolgate_wire::text;
@@ -61,12 +62,27 @@ pub(super) struct Seating {
     pub empty: Vec<String>,
     /// Votes of all other roles, by folded name.
     pub foreign: Vec<Seat>,
+    /// Who spoke for a role, by folded name.
+    speakers: BTreeMap<String, BTreeSet<Speaker>>,
 }
 
 impl Seating {
     /// Returns the seat of a role in the roster.
     pub(crate) fn of(&self, role: &RoleRule) -> Option<&Seat> {
         self.seats.iter().find(|seat| seat.role == role.name)
+    }
+
+    /// Returns the seats that approve by filed verdicts alone, with all who spoke for each. Nobody
+    /// signs what the gate computes.
+    pub(crate) fn approving(&self, roles: &Roles) -> Vec<(&str, Vec<&Speaker>)> {
+        let by_verdicts = |seat: &&Seat| seat.verdict == Stance::Approve && !seat.computed;
+        let seats = self.seats.iter().filter(by_verdicts);
+        seats
+            .map(|Seat { role, .. }| {
+                let speakers = self.speakers.get(&roles.key(role)).into_iter().flatten();
+                (role.as_str(), speakers.collect())
+            })
+            .collect()
     }
 
     /// Returns the names of the seats with this verdict.
@@ -82,15 +98,20 @@ impl Seating {
 /// Assigns every vote to a seat. Neither the order nor the number of equal votes matters.
 pub(super) fn seat(
     change: ChangeType,
-    votes: &[RoleVerdict],
+    votes: &[Filed],
     evidence: &[Evidence],
     roles: &Roles,
 ) -> Seating {
+    let mut speakers: BTreeMap<String, BTreeSet<Speaker>> = BTreeMap::new();
+    for Filed { verdict, by } in votes {
+        let of_role = speakers.entry(roles.key(&verdict.role)).or_default();
+        of_role.insert(by.clone());
+    }
     let mut by_key: BTreeMap<String, Merger<'_>> = BTreeMap::new();
     for computed in in_canonical_order(evidence) {
         merger(&mut by_key, &computed.role, roles).compute(computed);
     }
-    for vote in in_canonical_order(votes) {
+    for vote in in_canonical_order(votes.iter().map(|filed| &filed.verdict)) {
         merger(&mut by_key, &vote.role, roles).file(vote);
     }
     let (mut seats, mut empty) = (Vec::new(), Vec::new());
@@ -104,20 +125,23 @@ pub(super) fn seat(
         seats,
         empty,
         foreign: by_key.into_values().map(Merger::finish).collect(),
+        speakers,
     }
 }
 
 /// Returns how one verdict counts on its own.
 pub fn reading(change: ChangeType, vote: &RoleVerdict, roles: &Roles) -> Option<Seat> {
-    let Seating { seats, foreign, .. } = seat(change, std::slice::from_ref(vote), &[], roles);
+    let Seating { seats, foreign, .. } = seat(change, &Filed::apart([vote.clone()]), &[], roles);
     seats.into_iter().chain(foreign).next()
 }
 
 /// Returns each distinct value once, ordered by its bytes as JSON.
-fn in_canonical_order<T: Serialize>(values: &[T]) -> impl Iterator<Item = &T> {
+fn in_canonical_order<'a, T: Serialize + 'a>(
+    values: impl IntoIterator<Item = &'a T>,
+) -> impl Iterator<Item = &'a T> {
     // Values that were parsed from JSON, and strings and numbers, always serialise.
     let by_bytes: BTreeMap<Vec<u8>, &T> = values
-        .iter()
+        .into_iter()
         .map(|value| (serde_json::to_vec(value).unwrap_or_default(), value))
         .collect();
     by_bytes.into_values()
@@ -238,8 +262,21 @@ impl<'a> Merger<'a> {
                 self.weaken(stance, format!("approves with a confidence below {floor}"))
             }
         }
-        if vote.checklist_results.is_empty() {
-            self.weaken(stance, "approves with an empty checklist".to_owned());
+        let says = |text: &String| !self.roles.placeholders.stand_for_nothing(text);
+        let rows = &vote.checklist_results;
+        if !rows
+            .iter()
+            .any(|row| row.pass == Some(true) && says(&row.question) && says(&row.answer))
+        {
+            let why = "approves and no row of its checklist is answered and passed";
+            self.weaken(stance, why.to_owned());
+        }
+        if rows
+            .iter()
+            .any(|row| row.pass.is_none() && !says(&row.answer))
+        {
+            let why = "approves and leaves a row of its checklist open without a reason";
+            self.weaken(stance, why.to_owned());
         }
         for item in vote
             .checklist_results

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use super::aggregate::RuleResult;
-use super::complete::Missing;
+use super::aggregate::{Rule, RuleResult};
+use super::complete::{self, Missing};
 use super::seats::{Seat, Seating};
 use spoolgate_rules::roles::Roles;
 use spoolgate_wire::council::{Axis, AxisScores, ChangeType, Severity, Stance, Tenths};
@@ -29,6 +29,9 @@ pub(super) fn tenths(tenths: u8) -> Tenths {
 /// Returns one sentence for each missing item.
 pub(super) fn missing_lines(missing: &Missing) -> Vec<String> {
     named(missing, |kind, name| {
+        if missing.malformed.iter().any(|known| known == name) {
+            return format!("The {kind} {name} {}.", complete::formless(name));
+        }
         format!("The {kind} {name} is missing.")
     })
 }
@@ -38,6 +41,7 @@ fn named(missing: &Missing, line: impl Fn(&str, &str) -> String) -> Vec<String> 
         roles,
         artifacts,
         metrics,
+        malformed: _,
     } = missing;
     let kinds = [
         ("verdict of the", roles),
@@ -51,7 +55,7 @@ fn named(missing: &Missing, line: impl Fn(&str, &str) -> String) -> Vec<String> 
 }
 
 /// Formats a list: `a`, `a and b`, `a, b and c`.
-fn listed(names: &[&str]) -> String {
+pub(super) fn listed(names: &[&str]) -> String {
     match names.split_last() {
         None => String::new(),
         Some((last, [])) => (*last).to_owned(),
@@ -238,6 +242,10 @@ impl Case<'_> {
         }
         if self.outcome == Stance::NeedsMoreInfo {
             issues.extend(missing_lines(self.missing));
+            let of_signers =
+                |rule: &&RuleResult| matches!(rule.rule, Rule::DistinctSigners | Rule::Panel);
+            let of_signers = self.rules.iter().filter(of_signers);
+            issues.extend(of_signers.flat_map(|rule| rule.why.clone()));
             let unsure = self
                 .seating
                 .seats

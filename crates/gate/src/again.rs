@@ -13,7 +13,6 @@ use super::storage::Scarce;
 use serde_json::value::RawValue;
 use spoolgate_wire::council::SubmitVerdict;
 
-use spoolgate_council::case;
 use spoolgate_outgoing::OpenAction;
 use spoolgate_wire::approvals::HoldId;
 use spoolgate_wire::code::Code;
@@ -592,12 +591,9 @@ fn heard_again(
     Ok(made)
 }
 
-/// Reads back the look-ups that only the line itself records: whether the council had room for a
-/// case, whether a key was held, whether rule files were edited, whether an earlier answer was lost,
+/// Reads back the look-ups that only the line itself records: whether a key was held, whether rule files were edited, whether an earlier answer was lost,
 /// and which pruned segments had a line that was needed.
 pub fn recorded(decision: &Decision) -> Lookups {
-    let was_full =
-        |change: &Change| matches!(change, Change::Council(case::Change::CaseFull { .. }));
     let message = decision.metadata.message.as_deref().unwrap_or_default();
     let edited = |change: &Change| match change {
         Change::Proposal(proposals::Change::Pended { proposed, .. }) => proposed
@@ -613,7 +609,6 @@ pub fn recorded(decision: &Decision) -> Lookups {
     };
     let is_lost = decision.metadata.code == Some(Code::Internal) && message.contains(ANSWER_LOST);
     Lookups {
-        no_more_cases: decision.changes.iter().any(was_full),
         key_is_held: decision.changes.iter().any(was_held),
         answer_is_lost: is_lost && decision.payload.is_none() && decision.payload_blob.is_none(),
         rule_file_differs: decision.changes.iter().any(edited)

@@ -434,7 +434,6 @@ pub fn ended(
     Decided {
         market: Vec::new(),
         decision,
-        council: None,
         blobs: Vec::new(),
         begins: None,
         resolves: None,

@@ -1,6 +1,9 @@
-//! Council cases at the gate: opens a case, files a verdict, and decides when every seat that can
-//! be filled is filled or the deadline has passed. Everything that a case rests on is in ledger
-//! lines, so the decision can be recomputed from them.
+//! Council cases at the gate: opens a case, files a verdict, and decides, at the end of a batch, the
+//! cases whose time has come. That time is a function of the set of verdicts and never of their order,
+//! and a verdict that comes later can only lower the outcome. Everything that a case rests on is in
+//! ledger lines, so the decision can be recomputed from them.
+
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
@@ -14,8 +17,10 @@ use super::state::Change;
 use spoolgate_council::aggregate::Deliberation;
 use spoolgate_council::case::{self, Case, Docket, Vote};
 use spoolgate_council::finding::Evidence;
+use spoolgate_council::signers::{self, Filed, Speaker};
 use spoolgate_council::{aggregate, evidence, seats};
 use spoolgate_rules::Rulebook;
+use spoolgate_rules::principals::Role;
 use spoolgate_rules::roles::{Computed, RoleRule, Roles};
 use spoolgate_wire::code::Code;
 use spoolgate_wire::council::{
@@ -65,8 +70,6 @@ pub struct Ruling {
 /// A decided case with the contents that must be durable before its line.
 #[derive(Clone, Debug)]
 pub struct Closing {
-    /// The contract's object.
-    pub decision: CouncilDecision,
     /// Its line.
     pub line: CaseDecision,
     /// Contents by digest.
@@ -96,16 +99,16 @@ pub struct VerdictFiled<'a> {
     case: &'a RequestId,
     /// The role, by its name in the roster.
     role: &'a str,
-    /// The stance that the verdict counts as, which can be weaker than the one it states.
-    counts_as: Stance,
-    /// Why it counts as less.
+    /// The last time at which a verdict still counts, if the case waits for nobody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    closes_at: Option<Time>,
+    /// The stance that the verdict counts as, which can be weaker than the one it states. Only in a
+    /// spool of the sender's own: others can read the answers of the flat spool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    counts_as: Option<Stance>,
+    /// Why it counts as less; in a spool of the sender's own.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     notes: &'a [String],
-    /// Roles that the case still waits for.
-    waiting_for: Vec<&'a str>,
-    /// The decision, if this was the last verdict that the case waited for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    decision: Option<&'a CouncilDecision>,
 }
 
 /// Returns a role's name in `council/roles.yaml` for any spelling of it. For an unknown role,
@@ -127,21 +130,86 @@ pub(super) fn granted(rules: &Rulebook, source: &Principal, role: &str) -> Optio
         .then(|| name_of(rules, role))
 }
 
-/// Whether a command or a principal other than the proposer may fill a role.
+/// The operator of a principal: its own name if it declares none.
+fn operator<'a>(rules: &'a Rulebook, name: &'a Principal) -> &'a Principal {
+    let declared = rules
+        .principals
+        .get(name)
+        .and_then(|rule| rule.operator.as_ref());
+    declared.unwrap_or(name)
+}
+
+/// Who spoke with this vote, as the council counts signers.
+fn speaker(rules: &Rulebook, vote: &Vote) -> Speaker {
+    let Some(by) = &vote.by else {
+        let family = rules
+            .roles
+            .resolve(&vote.role)
+            .and_then(|role| role.family.as_ref());
+        return Speaker {
+            signer: format!("command:{}", vote.role),
+            family: family.map(ToString::to_string),
+        };
+    };
+    let rule = rules.principals.get(by);
+    let family = match rule {
+        // No family has a name with a colon.
+        Some(rule) if rule.role == Role::Human => Some(format!("person:{by}")),
+        Some(rule) => rule.family.as_ref().map(ToString::to_string),
+        None => None,
+    };
+    Speaker {
+        signer: operator(rules, by).to_string(),
+        family,
+    }
+}
+
+/// Whether a command or a principal may fill a role that the proposer's operator does not run.
 fn has_speaker(rules: &Rulebook, role: &str, proposer: &Principal) -> bool {
     rules
         .roles
         .resolve(role)
         .is_some_and(|role| role.command.is_some())
-        || rules
-            .principals
-            .keys()
-            .any(|name| name != proposer && granted(rules, name, role).is_some())
+        || rules.principals.keys().any(|name| {
+            operator(rules, name) != operator(rules, proposer)
+                && granted(rules, name, role).is_some()
+        })
 }
 
-/// Required roles whose verdict a case waits for. That includes a computed role that a principal
-/// may also fill: the verdict can only worsen the seat.
+/// Required roles whose verdict a case waits for: those without one, and those whose signers are too
+/// few for a signer of its own in each seat. What the verdicts say does not matter, so a case never
+/// shows by being decided early that somebody objects.
 pub fn waits_for<'a>(rules: &'a Rulebook, docket: &Docket) -> Vec<&'a str> {
+    let change = docket.case.change_type;
+    let mut waiting = unfilled(rules, docket);
+    if rules.roles.change(change).distinct_signers {
+        let filled: Vec<(&RoleRule, BTreeSet<String>)> = rules
+            .roles
+            .required(change)
+            .filter(|role| {
+                docket.has_vote(&role.name) && computed(&rules.roles, role, change).is_none()
+            })
+            .map(|role| (role, signers_of(rules, docket, &role.name)))
+            .collect();
+        let signers: Vec<BTreeSet<&str>> = filled
+            .iter()
+            .map(|(_, signers)| signers.iter().map(String::as_str).collect())
+            .collect();
+        let short = signers::short_of(&signers);
+        let short = short.iter().filter_map(|place| filled.get(*place));
+        waiting.extend(short.map(|(role, _)| role.name.as_str()));
+    }
+    waiting
+}
+
+fn signers_of(rules: &Rulebook, docket: &Docket, role: &str) -> BTreeSet<String> {
+    let votes = docket.votes.iter().filter(|(_, vote)| vote.role == role);
+    votes.map(|(_, vote)| speaker(rules, vote).signer).collect()
+}
+
+/// Required roles without a verdict. That includes a computed role that a principal may also fill:
+/// the verdict can only worsen the seat.
+fn unfilled<'a>(rules: &'a Rulebook, docket: &Docket) -> Vec<&'a str> {
     let Case {
         change_type,
         proposer,
@@ -161,7 +229,7 @@ pub fn waits_for<'a>(rules: &'a Rulebook, docket: &Docket) -> Vec<&'a str> {
 
 /// Required roles whose command has not run yet.
 pub fn commands_due<'a>(rules: &'a Rulebook, docket: &Docket) -> Vec<&'a str> {
-    let waiting = waits_for(rules, docket).into_iter();
+    let waiting = unfilled(rules, docket).into_iter();
     waiting
         .filter(|role| {
             rules
@@ -195,18 +263,12 @@ impl Turn<'_> {
         let deadline_s = self.rules.roles.change(request.change_type).deadline_s;
         let required: Vec<&RoleRule> = self.rules.roles.required(request.change_type).collect();
         let roles: Vec<&str> = required.iter().map(|role| role.name.as_str()).collect();
-        let spool = self
-            .rules
-            .principals
-            .get(&envelope.source)
-            .and_then(|rule| rule.spool.as_ref());
-        let folder = spool.map_or_else(|| "out".to_owned(), |name| format!("out/{name}"));
         let case = Case {
             id: request.request_id.clone(),
             change_type: request.change_type,
             proposer: envelope.source.clone(),
             request_sha256: self.payload_hash(authentic),
-            answer: format!("{folder}/{}.decision.json", request.request_id.file_stem()),
+            answer: decision_path(self.rules, &envelope.source, &request.request_id),
             opened_at: self.now,
             deadline: self
                 .now
@@ -232,30 +294,20 @@ impl Turn<'_> {
             request: self.seq,
             votes: Vec::new(),
             silent: Vec::new(),
+            closes_at: None,
             closed: None,
         };
-        let is_full = waits_for(self.rules, &docket).is_empty();
-        let closing = (is_full && !self.lookups.no_more_cases).then(|| {
-            let said = Said {
-                request: Some(request.clone()),
-                verdicts: Vec::new(),
-            };
-            close(self.rules, &docket, &said, self.now, ClosedBy::Seats)
-        });
-        let case = docket.case.id.clone();
-        let mut changes = vec![Change::Council(case::Change::CaseOpened(docket.case))];
-        if is_full && closing.is_none() {
-            changes.push(Change::Council(case::Change::CaseFull { case }));
-        }
+        let full = is_full(self.rules, &docket, self.now);
+        let opened = case::Change::CaseOpened(docket.case);
+        let changes = [opened].into_iter().chain(full);
         Ok(Outcome {
             data,
-            changes,
-            closing: closing.transpose()?,
+            changes: changes.map(Change::Council).collect(),
             ..Outcome::default()
         })
     }
 
-    /// Files a verdict, and decides the case if this was the last one it waited for.
+    /// Files a verdict. The case is decided at the end of a batch.
     pub(super) fn file_verdict(
         &self,
         source: &Principal,
@@ -276,21 +328,17 @@ impl Turn<'_> {
                 submit.request_sha256, docket.case.request_sha256
             ));
         }
-        if let Some((line, outcome)) = docket.closed {
-            return conflict(format!(
-                "case `{id}` was decided {} in ledger line {line}",
-                outcome.as_str()
-            ));
+        if let Some(why) = self.too_late(docket, submit) {
+            return conflict(why);
         }
-        if self.now >= docket.case.deadline {
-            return conflict(format!(
-                "the deadline of case `{id}` passed at {}, before it could be decided",
-                docket.case.deadline
-            ));
-        }
-        if *source == docket.case.proposer {
-            let what =
-                format!("`{source}` proposed case `{id}` and may not speak for a role in it");
+        let proposer = &docket.case.proposer;
+        if operator(self.rules, source) == operator(self.rules, proposer) {
+            let whose = if source == proposer {
+                format!("`{source}` proposed case `{id}`")
+            } else {
+                format!("`{source}` has the operator of `{proposer}`, who proposed case `{id}`")
+            };
+            let what = format!("{whose} and may not speak for a role in it");
             return Err(Refusal::new(Code::NotPermitted, what));
         }
         let Some(role) = granted(self.rules, source, &submit.verdict.role) else {
@@ -316,41 +364,107 @@ impl Turn<'_> {
             role: role.clone(),
             by: Some(source.clone()),
         };
-        let mut after = docket.clone();
-        after.votes.push((self.seq, vote.clone()));
-        let waiting_for = waits_for(self.rules, &after);
-        let is_full = waiting_for.is_empty();
-        let closing = match &self.lookups.said {
-            Some(said) if is_full => {
-                let mut said = said.clone();
-                said.verdicts.push((self.seq, submit.verdict.clone()));
-                Some(close(self.rules, &after, &said, self.now, ClosedBy::Seats)?)
-            }
-            _ => None,
+        let filed = case::Change::VoteFiled(vote);
+        let then = match &docket.closed {
+            Some(_) => Some(case::Change::CaseReopened { case: id.clone() }),
+            None => is_full(
+                self.rules,
+                &docket.clone().after(self.seq, [&filed]),
+                self.now,
+            ),
         };
-        let seat = seats::reading(docket.case.change_type, &submit.verdict, &self.rules.roles);
-        let (counts_as, notes) = seat.map_or((Stance::NeedsMoreInfo, Vec::new()), |seat| {
-            (seat.verdict, seat.notes)
-        });
+        let closes_at = match &then {
+            Some(case::Change::CaseFull { closes_at, .. }) => Some(closes_at.unwrap_or(self.now)),
+            _ => docket.closes_at,
+        };
+        let is_alone = self
+            .rules
+            .principals
+            .get(source)
+            .is_some_and(|rule| rule.spool.is_some());
+        let seat = seats::reading(docket.case.change_type, &submit.verdict, &self.rules.roles)
+            .filter(|_| is_alone);
         let data = data(&VerdictFiled {
             case: id,
             role: &role,
-            counts_as,
-            notes: &notes,
-            waiting_for,
-            decision: closing.as_ref().map(|closing| &closing.decision),
+            closes_at,
+            counts_as: seat.as_ref().map(|seat| seat.verdict),
+            notes: seat.as_ref().map_or(&[], |seat| &seat.notes),
         })?;
-        let mut changes = vec![Change::Council(case::Change::VoteFiled(vote))];
-        if is_full && closing.is_none() {
-            changes.push(Change::Council(case::Change::CaseFull { case: id.clone() }));
-        }
+        let changes = [filed].into_iter().chain(then);
         Ok(Outcome {
             data,
-            changes,
-            closing,
+            changes: changes.map(Change::Council).collect(),
             ..Outcome::default()
         })
     }
+
+    /// Says why a verdict comes too late to count, if it does. After the decision, only what lowers an
+    /// outcome counts.
+    fn too_late(&self, docket: &Docket, submit: &SubmitVerdict) -> Option<String> {
+        let id = &docket.case.id;
+        if let Some(closed) = &docket.closed {
+            let decided = format!(
+                "case `{id}` was decided {} in ledger line {}",
+                closed.outcome.as_str(),
+                closed.line
+            );
+            let until = closed.objections_until.filter(|until| self.now <= *until);
+            return match until {
+                None => Some(decided),
+                Some(until) if Stance::parse(&submit.verdict.verdict) == Some(Stance::Approve) => {
+                    Some(format!(
+                        "{decided}; until {until} only an objection is taken, a verdict that is not \
+                            APPROVE"
+                    ))
+                }
+                Some(_) => None,
+            };
+        }
+        if let Some(at) = docket.closes_at.filter(|at| self.now > *at) {
+            return Some(format!(
+                "case `{id}` took verdicts until {at}, and waits for its decision"
+            ));
+        }
+        (self.now >= docket.case.deadline).then(|| {
+            format!(
+                "the deadline of case `{id}` passed at {}, before it could be decided",
+                docket.case.deadline
+            )
+        })
+    }
+}
+
+/// Where a principal finds the decision on a case, below the spool.
+fn decision_path(rules: &Rulebook, reader: &Principal, case: &RequestId) -> String {
+    let spool = rules
+        .principals
+        .get(reader)
+        .and_then(|rule| rule.spool.as_ref());
+    let folder = spool.map_or_else(|| "out".to_owned(), |name| format!("out/{name}"));
+    format!("{folder}/{}.decision.json", case.file_stem())
+}
+
+/// The change of a case that waits for nobody; `None` if it waits, or if the time of its
+/// decision is set already.
+fn is_full(rules: &Rulebook, docket: &Docket, now: Time) -> Option<case::Change> {
+    if docket.closes_at.is_some() || !waits_for(rules, docket).is_empty() {
+        return None;
+    }
+    let Case {
+        id,
+        change_type,
+        deadline,
+        ..
+    } = &docket.case;
+    let settle_s = *rules.roles.change(*change_type).settle_s;
+    let closes_at = now
+        .plus_ms(i64::from(settle_s).saturating_mul(1000))
+        .min(deadline.plus_ms(-1));
+    Some(case::Change::CaseFull {
+        case: id.clone(),
+        closes_at: (settle_s > 0).then_some(closes_at),
+    })
 }
 
 /// A placeholder for a request that can no longer be read: it has no evidence, so there is nothing
@@ -372,8 +486,9 @@ fn unreadable(id: &RequestId, change_type: ChangeType, opened_at: Time) -> Counc
     }
 }
 
-/// The ruling on a case in its present state, from filed verdicts and computed evidence.
-pub fn rule_on(rules: &Rulebook, docket: &Docket, said: &Said) -> Ruling {
+/// The ruling on a case, from filed verdicts and computed evidence. `earlier` is the outcome of the
+/// decision that it would replace.
+pub fn rule_on(rules: &Rulebook, docket: &Docket, said: &Said, earlier: Option<Stance>) -> Ruling {
     let Case {
         id,
         change_type,
@@ -384,16 +499,25 @@ pub fn rule_on(rules: &Rulebook, docket: &Docket, said: &Said) -> Ruling {
         .request
         .clone()
         .unwrap_or_else(|| unreadable(id, *change_type, *opened_at));
-    let verdicts: Vec<RoleVerdict> = said
-        .verdicts
-        .iter()
-        .map(|(_, verdict)| verdict.clone())
-        .collect();
-    calculate(&rules.roles, &request, &verdicts)
+    let filed = |(line, verdict): &(u64, RoleVerdict)| {
+        let vote = docket.votes.iter().find(|(seq, _)| seq == line);
+        Some(Filed {
+            verdict: verdict.clone(),
+            by: speaker(rules, &vote?.1),
+        })
+    };
+    let verdicts: Vec<Filed> = said.verdicts.iter().filter_map(filed).collect();
+    calculate(&rules.roles, &request, &verdicts, earlier)
 }
 
-/// The ruling from these verdicts and the evidence computed from the request.
-pub fn calculate(roles: &Roles, request: &CouncilRequest, verdicts: &[RoleVerdict]) -> Ruling {
+/// The ruling from these verdicts and the evidence computed from the request. `earlier` is the outcome
+/// that an objection may lower.
+pub fn calculate(
+    roles: &Roles,
+    request: &CouncilRequest,
+    verdicts: &[Filed],
+    earlier: Option<Stance>,
+) -> Ruling {
     let evidence: Vec<_> = roles
         .required(request.change_type)
         .filter_map(|role| match computed(roles, role, request.change_type)? {
@@ -406,8 +530,10 @@ pub fn calculate(roles: &Roles, request: &CouncilRequest, verdicts: &[RoleVerdic
     let aggregate::Ruling {
         decision,
         deliberation,
-    } = aggregate::decide(request, verdicts, &evidence, roles);
-    let digest = |verdict| signing::sha256_hex(&serde_json::to_vec(verdict).unwrap_or_default());
+    } = aggregate::decide(request, verdicts, &evidence, roles, earlier);
+    let digest = |filed: &Filed| {
+        signing::sha256_hex(&serde_json::to_vec(&filed.verdict).unwrap_or_default())
+    };
     let verdicts_sha256 = verdicts.iter().map(digest).collect();
     Ruling {
         decision,
@@ -447,14 +573,33 @@ pub fn close(
     docket: &Docket,
     said: &Said,
     now: Time,
-    closed_by: ClosedBy,
 ) -> Result<Closing, Refusal> {
-    let ruling = rule_on(rules, docket, said);
+    let earlier = docket.closed.map(|closed| closed.outcome);
+    let ruling = rule_on(rules, docket, said, earlier);
     let case = &docket.case;
+    let is_full = waits_for(rules, docket).is_empty();
+    let closed_by = match docket.closed {
+        Some(_) => ClosedBy::Objection,
+        None if is_full && (now < case.deadline || docket.closes_at.is_some()) => ClosedBy::Seats,
+        None => ClosedBy::Deadline,
+    };
     let mut blobs = Vec::new();
     let (decision, decision_blob) = member(to_raw_value(&ruling.decision), &mut blobs)?;
     let (record, record_blob) = member(to_raw_value(&ruling.record), &mut blobs)?;
     let outcome = ruling.decision.final_outcome;
+    let objections_until = match &docket.closed {
+        Some(earlier) => earlier.objections_until,
+        None => {
+            let objection_s = *rules.roles.change(case.change_type).objection_s;
+            let until = now.plus_ms(i64::from(objection_s).saturating_mul(1000));
+            (objection_s > 0).then_some(until)
+        }
+    };
+    let signers = docket.votes.iter().filter_map(|(_, vote)| vote.by.as_ref());
+    let mut copies: BTreeSet<String> = signers
+        .map(|signer| decision_path(rules, signer, &case.id))
+        .collect();
+    copies.remove(&case.answer);
     let line = CaseDecision {
         timestamp: now,
         request_id: case.id.clone(),
@@ -462,23 +607,22 @@ pub fn close(
         request_line: docket.request,
         verdict_lines: said.verdicts.iter().map(|(line, _)| *line).collect(),
         closed_by,
+        revises: docket.closed.as_ref().map(|earlier| earlier.line),
         outcome,
         decision,
         decision_blob,
         record,
         record_blob,
         answer: case.answer.clone(),
+        copies: copies.into_iter().collect(),
         rulebook: rules.hash.clone(),
         changes: vec![Change::Council(case::Change::CaseClosed {
             case: case.id.clone(),
             outcome,
+            objections_until: objections_until.filter(|_| outcome != Stance::Reject),
         })],
     };
-    Ok(Closing {
-        decision: ruling.decision,
-        line,
-        blobs,
-    })
+    Ok(Closing { line, blobs })
 }
 
 /// The result of a role's command.
@@ -503,8 +647,6 @@ pub struct Heard {
     pub input: Input,
     /// Contents by digest that must be durable before the line.
     pub blobs: Vec<(String, Vec<u8>)>,
-    /// The verdict, if the answer contains one.
-    pub verdict: Option<RoleVerdict>,
 }
 
 /// Records the answer of a role's command: a verdict fills its seat, anything else leaves it empty.
@@ -522,6 +664,7 @@ pub fn hear(rules: &Rulebook, docket: &Docket, answer: &RoleAnswer, now: Time) -
         .any(|(_, vote)| vote.by.is_none() && vote.role == *role);
     // An earlier verdict of a principal must not keep out the objection of a command.
     let late = docket.closed.is_some()
+        || docket.closes_at.is_some_and(|at| now > at)
         || now >= docket.case.deadline
         || is_heard
         || docket.silent.contains(role);
@@ -533,8 +676,8 @@ pub fn hear(rules: &Rulebook, docket: &Docket, answer: &RoleAnswer, now: Time) -
     let mut blobs = Vec::new();
     let (mut payload, mut payload_blob) = (None, None);
     let mut changes = Vec::new();
-    let (note, verdict) = match read {
-        Ok((text, verdict)) => {
+    let note = match read {
+        Ok(text) => {
             if text.len() > MEMBER_BYTES_MAX {
                 let digest = signing::sha256_hex(text.as_bytes());
                 blobs.push((digest.clone(), text.into_bytes()));
@@ -548,14 +691,14 @@ pub fn hear(rules: &Rulebook, docket: &Docket, answer: &RoleAnswer, now: Time) -
                 by: None,
             };
             changes.push(Change::Council(case::Change::VoteFiled(vote)));
-            (note.clone(), Some(verdict))
+            note.clone()
         }
         Err(why) => {
             if !late {
                 let (case, role) = (case.clone(), role.clone());
                 changes.push(Change::Council(case::Change::RoleSilent { case, role }));
             }
-            (format!("{note}; {}", escaped(&why.to_string())), None)
+            format!("{note}; {}", escaped(&why.to_string()))
         }
     };
     let input = Input {
@@ -569,11 +712,17 @@ pub fn hear(rules: &Rulebook, docket: &Docket, answer: &RoleAnswer, now: Time) -
         rulebook: rules.hash.clone(),
         changes,
     };
-    Heard {
-        input,
-        blobs,
-        verdict,
-    }
+    Heard { input, blobs }
+}
+
+/// The change of a case that waits for nobody after line `seq` with the answer of a role's command.
+pub fn fills(rules: &Rulebook, docket: Docket, seq: u64, heard: &Input) -> Option<case::Change> {
+    let steps = heard.changes.iter().filter_map(|change| match change {
+        Change::Council(step) => Some(step),
+        _ => None,
+    });
+    let after = docket.after(seq, steps);
+    is_full(rules, &after, heard.timestamp).filter(|_| !heard.changes.is_empty())
 }
 
 /// Why the answer of a command fills no seat.
@@ -591,11 +740,7 @@ enum SeatError {
     OtherRole(String),
 }
 
-fn read_output(
-    rules: &Rulebook,
-    role: &str,
-    bytes: &[u8],
-) -> Result<(String, RoleVerdict), SeatError> {
+fn read_output(rules: &Rulebook, role: &str, bytes: &[u8]) -> Result<String, SeatError> {
     let text = json::check_object(bytes)?;
     let text = json::minify(text).into_owned();
     let verdict: RoleVerdict = serde_json::from_str(&text)?;
@@ -603,5 +748,5 @@ fn read_output(
     if named != role {
         return Err(SeatError::OtherRole(named));
     }
-    Ok((text, verdict))
+    Ok(text)
 }

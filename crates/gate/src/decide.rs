@@ -7,13 +7,12 @@ mod permission;
 use super::actions::{Body, Lane};
 use super::admission;
 use super::approvals::{self, Granted, Resolution};
-use super::council::Closing;
 use super::gateway::{self, Begins};
 use super::handle::{Judged, Outcome, Turn};
 use super::history;
 use super::prepare::{Authentic, Origin, Prepared, Refusal, Unverified};
 use super::rates;
-use super::record::{CaseDecision, Decision, MarketRows, Status};
+use super::record::{Decision, MarketRows, Status};
 use super::rules;
 use super::sealing;
 use super::state::State;
@@ -46,8 +45,6 @@ pub struct Decided {
     pub market: Vec<MarketRows>,
     /// The decision's line.
     pub decision: Decision,
-    /// The line after it, if the request decides a council case.
-    pub council: Option<CaseDecision>,
     /// Blobs by digest that must be durable before the lines.
     pub blobs: Vec<(String, Vec<u8>)>,
     /// The outgoing action to start once the lines are durable.
@@ -318,16 +315,6 @@ fn decide_outcome(
         // The request may be sent again, so it does not count as a message.
         decision.rate = None;
     }
-    let mut council = None;
-    if let Some(Closing {
-        line,
-        blobs: of_case,
-        ..
-    }) = outcome.closing.take()
-    {
-        council = Some(line);
-        blobs.extend(of_case);
-    }
     let resolves = outcome.resolves.take();
     let holds = std::mem::take(&mut outcome.holds);
     let anomalies = std::mem::take(&mut outcome.anomalies);
@@ -349,7 +336,6 @@ fn decide_outcome(
         }
     }
     Decided {
-        council,
         resolves,
         begins,
         ..finish(turn, decision, market, blobs)

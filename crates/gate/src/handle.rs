@@ -5,7 +5,6 @@ use serde_json::value::RawValue;
 
 use super::approvals::{Granted, Resolution};
 use super::control;
-use super::council::Closing;
 use super::decide::Lookups;
 use super::gateway::Begins;
 use super::halts::Covered;
@@ -53,8 +52,6 @@ pub struct Outcome {
     pub changes: Vec<Change>,
     /// Lines of market rows.
     pub market: Vec<MarketRows>,
-    /// The council decision that it triggers.
-    pub closing: Option<Closing>,
     /// The check vector of requests that are answered with a body.
     pub judged: Option<Judged>,
     /// The receipt of admission.

@@ -444,10 +444,15 @@ fn of_council(change: &council::Change) -> Option<Notice> {
             format!("{} opened case {}", case.proposer, case.id),
             format!("it is decided by {}", case.deadline),
         ),
-        council::Change::CaseClosed { case, outcome } => (
+        council::Change::CaseClosed { case, outcome, .. } => (
             case,
             format!("case {case}: {}", outcome.as_str()),
             "the council has decided".to_owned(),
+        ),
+        council::Change::CaseReopened { case } => (
+            case,
+            format!("case {case}: an objection"),
+            "it came after the decision, and the case is decided again".to_owned(),
         ),
         council::Change::VoteFiled(_)
         | council::Change::RoleSilent { .. }

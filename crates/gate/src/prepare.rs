@@ -9,7 +9,6 @@ use super::sealing;
 use super::state::State;
 use spoolgate_trading::class::{self, Class};
 use spoolgate_wire::code::Code;
-use spoolgate_wire::council::{CouncilRequest, SubmitVerdict};
 use spoolgate_wire::envelope::{Envelope, EnvelopeError};
 use spoolgate_wire::ids::{Principal, UnixUser};
 use spoolgate_wire::orders::SubmitOrder;
@@ -337,14 +336,6 @@ impl Authentic {
 }
 
 impl Prepared {
-    /// Whether it opens a council case or files a verdict: deciding a case can take long.
-    pub fn is_on_a_case(&self) -> bool {
-        let Ok(Authentic { body: Ok(body), .. }) = &self.request else {
-            return false;
-        };
-        body.payload::<CouncilRequest>().is_some() || body.payload::<SubmitVerdict>().is_some()
-    }
-
     /// The lane in the present state: an order that only reduces is protected. Computed when the
     /// request's turn comes, because an earlier decision of the batch can change it.
     pub fn lane(&self, state: &State) -> Lane {

@@ -117,7 +117,6 @@ impl Home {
         // Decisions compare the two and derive the limits themselves where they differ.
         self.core.rulebook.put_under(&self.core.state.overrides);
         self.news.note_signs_of_life(&record);
-        self.intake.cases_decided += usize::from(matches!(record, Record::Council(_)));
         if record.changes().iter().any(is_forgetting) {
             self.news.watched.want();
         }
@@ -244,7 +243,6 @@ impl Home {
     /// Takes these claims through the gate; `None` for the claims whose wait is over.
     fn process_either(&mut self, claimed: Option<Vec<Claimed>>) -> Result<Vec<Outcome>, HomeError> {
         let now = self.core.ledger_now();
-        self.intake.cases_decided = 0;
         self.news.look(&self.core);
         self.core.look_at_storage()?;
         if self.core.storage.must_refill() {
@@ -303,13 +301,6 @@ impl Home {
                 }
             }
             waiting = later;
-            // Deciding cases may take long: release the answers of exits first.
-            if lane == Lane::Protected
-                && !claims.is_empty()
-                && waiting.iter().any(|(_, r)| r.is_on_a_case())
-            {
-                outcomes.extend(self.commit_part(&mut pending, &mut claims)?);
-            }
         }
         let can_wait = self.core.storage.is_full();
         if !can_wait {
@@ -518,10 +509,7 @@ impl Home {
         let now = decided.decision.timestamp;
         pending.begins.extend(decided.begins.map(|begins| *begins));
         let records = decided.market.into_iter().map(Record::Market);
-        let council = decided.council.map(|line| Record::Council(Box::new(line)));
-        let records = records
-            .chain([Record::Decision(Box::new(decided.decision))])
-            .chain(council);
+        let records = records.chain([Record::Decision(Box::new(decided.decision))]);
         let mut margin = *self.core.rulebook.safety.pull_margin;
         for (record, body) in records.zip(bodies) {
             margin = margin.min(pulls::margin(record.changes(), &self.core.rulebook));
@@ -696,9 +684,6 @@ pub fn render(decided: &Decided) -> Result<Vec<String>, RenderError> {
         bodies.push(Record::Market(rows.clone()).body()?);
     }
     bodies.push(decided.decision.body()?);
-    if let Some(line) = &decided.council {
-        bodies.push(serde_json::to_string(line)?);
-    }
     for body in &bodies {
         if body.len() > body_max {
             return Err(RenderError::Line {

@@ -13,7 +13,7 @@ use super::sealed;
 use spoolgate_council::brief;
 use spoolgate_council::case::{self, Docket};
 use spoolgate_gate::council::{self, Closing, Heard, Said};
-use spoolgate_gate::record::{CaseDecision, ClosedBy, Decision};
+use spoolgate_gate::record::{CaseDecision, Decision};
 use spoolgate_gate::{Change, Record};
 use spoolgate_ledger::disk::Disk;
 use spoolgate_rules::Rulebook;
@@ -156,40 +156,24 @@ impl Home {
         if self.core.state.council.open == 0 || self.core.state.clock.fault.is_some() {
             return Ok(());
         }
-        let room = CASES_PER_BATCH.saturating_sub(self.intake.cases_decided);
-        let due = self.core.store.due_cases(now, room.saturating_add(1))?;
-        self.intake.more_cases_due = due.len() > room;
-        for id in due.into_iter().take(room) {
+        let due = self
+            .core
+            .store
+            .due_cases(now, CASES_PER_BATCH.saturating_add(1))?;
+        self.intake.more_cases_due = due.len() > CASES_PER_BATCH;
+        for id in due.into_iter().take(CASES_PER_BATCH) {
             let Some(docket) = self.core.store.docket(&id)? else {
                 continue;
             };
             let said = self.core.said(pending, &docket)?;
-            let is_full = council::waits_for(&self.core.rulebook, &docket).is_empty();
-            let closed_by = if is_full && now < docket.case.deadline {
-                ClosedBy::Seats
-            } else {
-                ClosedBy::Deadline
-            };
-            self.push_closing(
-                pending,
-                council::close(&self.core.rulebook, &docket, &said, now, closed_by),
-            )?;
+            let Closing { line, blobs } = council::close(&self.core.rulebook, &docket, &said, now)
+                .map_err(|refusal| HomeError::Record(refusal.message))?;
+            // A case that cannot be closed now stays due.
+            if self.core.put_blobs_if_room(pending, &blobs)? {
+                self.push_event(pending, Record::Council(Box::new(line)))?;
+            }
         }
         Ok(())
-    }
-
-    fn push_closing(
-        &mut self,
-        pending: &mut Pending,
-        closing: Result<Closing, spoolgate_gate::prepare::Refusal>,
-    ) -> Result<(), HomeError> {
-        let Closing { line, blobs, .. } =
-            closing.map_err(|refusal| HomeError::Record(refusal.message))?;
-        // A case that cannot be closed now stays due.
-        if !self.core.put_blobs_if_room(pending, &blobs)? {
-            return Ok(());
-        }
-        self.push_event(pending, Record::Council(Box::new(line)))
     }
 
     /// Writes the lines of cases in a batch of their own, after the answers of the last batch: for
@@ -208,7 +192,7 @@ impl Home {
         self.core.state.council.open > 0 || self.outside.has_role_answers()
     }
 
-    /// Records the answers of role commands, and decides the cases that waited for them.
+    /// Records the answers of role commands.
     fn push_role_answers(&mut self, pending: &mut Pending, now: Time) -> Result<(), HomeError> {
         let mut answers = self.outside.take_role_answers().into_iter();
         while let Some(answer) = answers.next() {
@@ -216,42 +200,17 @@ impl Home {
                 continue;
             };
             let seq = self.core.next_seq(pending);
-            let Heard {
-                mut input,
-                blobs,
-                verdict,
-            } = council::hear(&self.core.rulebook, &docket, &answer, now);
+            let Heard { mut input, blobs } =
+                council::hear(&self.core.rulebook, &docket, &answer, now);
             if !self.core.put_blobs_if_room(pending, &blobs)? {
                 // It is recorded once the disk has room.
                 self.outside
                     .give_back_role_answers([answer].into_iter().chain(answers));
                 return Ok(());
             }
-            let counts = !input.changes.is_empty();
-            let steps = input.changes.iter().filter_map(|change| match change {
-                Change::Council(step) => Some(step),
-                _ => None,
-            });
-            let after = docket.clone().after(seq, steps);
-            let is_full = counts && council::waits_for(&self.core.rulebook, &after).is_empty();
-            let has_room = self.intake.cases_decided < CASES_PER_BATCH;
-            if is_full && !has_room {
-                input.changes.push(Change::Council(case::Change::CaseFull {
-                    case: answer.case.clone(),
-                }));
-            }
-            let said = if is_full && has_room {
-                Some(self.core.said(pending, &docket)?)
-            } else {
-                None
-            };
+            let full = council::fills(&self.core.rulebook, docket, seq, &input);
+            input.changes.extend(full.map(Change::Council));
             self.push_event(pending, Record::Input(input))?;
-            if let Some(mut said) = said {
-                said.verdicts.extend(verdict.map(|verdict| (seq, verdict)));
-                let closing =
-                    council::close(&self.core.rulebook, &after, &said, now, ClosedBy::Seats);
-                self.push_closing(pending, closing)?;
-            }
         }
         Ok(())
     }

@@ -192,7 +192,9 @@ impl Home {
             }
             Record::Council(closing) => {
                 if let Some(bytes) = self.core.case_decision(closing)? {
-                    self.put_answer(&closing.answer, &bytes, false)?;
+                    for place in closing.answers() {
+                        self.put_answer(place, &bytes, false)?;
+                    }
                 }
                 Ok(None)
             }

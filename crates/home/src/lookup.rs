@@ -9,7 +9,7 @@ use std::path::Path;
 
 use super::approved::has_approvers;
 use super::batch::{Pending, blob};
-use super::cases::{self, CASES_PER_BATCH};
+use super::cases;
 use super::core::Core;
 use super::error::HomeError;
 use super::open::Home;
@@ -22,7 +22,7 @@ use crate::index::{Store, StoreError};
 use spoolgate_admission::lineage::{Lineage, Query};
 use spoolgate_control::Earlier;
 use spoolgate_council::case::Docket;
-use spoolgate_gate::council::{self, Said};
+use spoolgate_gate::council::Said;
 use spoolgate_gate::decide::{FILLS_MAX, Lookups, Needs, needs};
 use spoolgate_gate::history::{self, History};
 use spoolgate_gate::prepare::{Keyring, Origin, Prepared};
@@ -85,11 +85,6 @@ pub trait Lookup {
     /// Returns the disk's error.
     fn blob(&self, digest: &str) -> Result<Option<Vec<u8>>, HomeError> {
         blob(self.disk(), digest)
-    }
-
-    /// Reports whether the batch has decided as many cases as it may.
-    fn no_more_cases(&self) -> bool {
-        false
     }
 
     /// Reports whether the answer of an earlier request cannot be rebuilt. No line records this and
@@ -302,8 +297,11 @@ pub fn fill(
         let record = from.record(used.seq)?;
         lookups.decided = Some(earlier(from.disk(), used, record.as_deref())?);
     }
-    if let Some((id, role)) = &needs.case {
-        fill_case(lookups, id, role.as_deref(), from)?;
+    if let Some(id) = &needs.case {
+        lookups.docket = from.docket(id)?;
+        if let Some(docket) = &lookups.docket {
+            lookups.signed_case = from.signed_case(docket)?;
+        }
     }
     Ok(())
 }
@@ -345,30 +343,6 @@ fn fill_proposal(
     {
         let request = from.said(&docket)?.request;
         lookups.citation = Some((docket, request));
-    }
-    Ok(())
-}
-
-/// Fills in what deciding on a case reads. What was said in the case is read only if one more
-/// verdict of `role` decides it.
-fn fill_case(
-    lookups: &mut Lookups,
-    id: &RequestId,
-    role: Option<&str>,
-    from: &impl Lookup,
-) -> Result<(), HomeError> {
-    lookups.no_more_cases = from.no_more_cases();
-    lookups.docket = from.docket(id)?;
-    let Some(docket) = &lookups.docket else {
-        return Ok(());
-    };
-    lookups.signed_case = from.signed_case(docket)?;
-    let Some(role) = role else { return Ok(()) };
-    let others = council::waits_for(from.rules(), docket)
-        .into_iter()
-        .any(|other| other != role);
-    if docket.closed.is_none() && !others && !lookups.no_more_cases {
-        lookups.said = Some(from.said(docket)?);
     }
     Ok(())
 }
@@ -432,8 +406,6 @@ fn earlier(disk: &dyn Disk, used: UsedId, record: Option<&Record>) -> Result<Ear
 pub(super) struct Live<'a> {
     pub(super) core: &'a Core,
     pub(super) pending: &'a Pending,
-    /// How many cases the batch has decided.
-    pub(super) cases_decided: usize,
     pub(super) now: Time,
 }
 
@@ -462,10 +434,6 @@ impl Lookup for Live<'_> {
         let is_known =
             seq >= self.core.ledger.position().seq || self.core.store.line(seq)?.is_some();
         if is_known { self.record(seq) } else { Ok(None) }
-    }
-
-    fn no_more_cases(&self) -> bool {
-        self.cases_decided >= CASES_PER_BATCH
     }
 
     fn answer_is_lost(&self, seen: &Seen) -> Result<Option<bool>, HomeError> {
@@ -517,7 +485,6 @@ impl Home {
         Live {
             core: &self.core,
             pending,
-            cases_decided: self.intake.cases_decided,
             now,
         }
     }

@@ -36,8 +36,6 @@ pub(super) struct Intake {
     pub(super) unanswered: BTreeMap<u64, Vec<ClaimName>>,
     /// Why an entry of the spool could not be read.
     pub(super) failure: Option<std::io::Error>,
-    /// Number of cases decided in this batch.
-    pub(super) cases_decided: usize,
     /// Whether the last batch left due cases to the next one.
     pub(super) more_cases_due: bool,
 }

@@ -139,7 +139,9 @@ impl Core {
                         .extend(line.answers().map(|answer| (answer.to_owned(), *seq)));
                 }
                 Record::Council(line) => {
-                    undone.answers.insert(line.answer.clone(), *seq);
+                    undone
+                        .answers
+                        .extend(line.answers().map(|answer| (answer.to_owned(), *seq)));
                 }
                 _ => {}
             }

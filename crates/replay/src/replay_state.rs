@@ -21,7 +21,7 @@ use spoolgate_gate::sealing::NO_DIGEST;
 use spoolgate_gate::state::RulebookState;
 use spoolgate_gate::{Decided, Prepared, Record, Seen, State, decide};
 use spoolgate_home::batch::BLOBS_DIR;
-use spoolgate_home::cases::{self, CASES_PER_BATCH};
+use spoolgate_home::cases;
 use spoolgate_home::error::HomeError;
 use spoolgate_home::index::fold::{Outstanding, fold};
 use spoolgate_home::index::{Store, StoreError, fold_known};
@@ -58,10 +58,6 @@ pub struct Past {
     rulebooks: BTreeMap<String, Option<Arc<Rulebook>>>,
     /// Results of lineage commands, by sender, request id and digest of the file.
     reported: BTreeMap<(Principal, RequestId, String), Result<Reported, NoLineage>>,
-    /// Number of cases decided in this batch; then the time of the last one, and how many were
-    /// decided at that time.
-    cases_in_batch: usize,
-    cases_at: (Time, usize),
     /// Blobs and rulebooks that were looked up and are missing.
     lost: RefCell<Vec<String>>,
     /// Whether a payload was looked up that has a sealed member which is no longer disclosed.
@@ -81,8 +77,6 @@ impl Past {
             held: VecDeque::new(),
             rulebooks: BTreeMap::new(),
             reported: BTreeMap::new(),
-            cases_in_batch: 0,
-            cases_at: (Time::EPOCH, 0),
             lost: RefCell::new(Vec::new()),
             concealed: Cell::new(false),
         })
@@ -95,7 +89,6 @@ impl Past {
 
     /// Notes the end of a batch.
     pub(super) fn seal(&mut self) -> Result<(), HomeError> {
-        self.cases_in_batch = 0;
         self.fold_held()
     }
 
@@ -131,31 +124,9 @@ impl Past {
         match record {
             Record::AdmissionInput(input) => self.hear(input)?,
             Record::Decision(decision) => self.forget_heard(decision),
-            Record::Council(line) => {
-                self.cases_in_batch = self.cases_in_batch.saturating_add(1);
-                let (at, count) = self.cases_at;
-                let before = if at == line.timestamp { count } else { 0 };
-                self.cases_at = (line.timestamp, before.saturating_add(1));
-            }
             _ => {}
         }
         Ok(())
-    }
-
-    /// Returns whether the gate had decided as many cases as one batch may. Uses the lines if they
-    /// show it, otherwise the recorded value: batches of one instant may belong to one turn of the
-    /// gate or to several.
-    pub(super) fn no_more_cases(&self, at: Time, recorded: bool) -> bool {
-        // Without ids, the ends of batches are not reported.
-        if self.outstanding.is_none() {
-            return recorded;
-        }
-        let at_once = if self.cases_at.0 == at {
-            self.cases_at.1
-        } else {
-            0
-        };
-        self.cases_in_batch >= CASES_PER_BATCH || (recorded && at_once >= CASES_PER_BATCH)
     }
 
     /// Returns the last line whose answer was not known to be durable.
@@ -393,7 +364,6 @@ impl Past {
             .reported
             .get(&(source.clone(), id.clone(), file_of(decision).to_owned()))
             .cloned();
-        let was_full = lookups.no_more_cases;
         lookup::fill(
             &mut lookups,
             request,
@@ -402,7 +372,6 @@ impl Past {
                 rules,
                 decision,
                 request,
-                was_full,
             },
         )?;
         Ok(lookups)
@@ -449,8 +418,6 @@ struct Then<'a> {
     rules: &'a Rulebook,
     decision: &'a Decision,
     request: &'a Prepared,
-    /// Whether the decision records that its batch had decided as many cases as it may.
-    was_full: bool,
 }
 
 impl Lookup for Then<'_> {
@@ -480,11 +447,6 @@ impl Lookup for Then<'_> {
 
     fn blob(&self, digest: &str) -> Result<Option<Vec<u8>>, HomeError> {
         self.past.blob(digest)
-    }
-
-    fn no_more_cases(&self) -> bool {
-        self.past
-            .no_more_cases(self.decision.timestamp, self.was_full)
     }
 
     // A held request that is decided again has used up its id itself.

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::admission::Grant;
 use super::bounds::AtLeast;
 use super::yaml;
-use spoolgate_wire::ids::{ConcernId, Principal, StrategyName, UnixUser};
+use spoolgate_wire::ids::{ConcernId, FamilyName, Principal, StrategyName, UnixUser};
 
 spoolgate_wire::named! {
     /// The role of a principal; the action table says what each role may send.
@@ -51,6 +51,15 @@ pub struct PrincipalRule {
     /// approval does not.
     #[serde(default)]
     pub council_roles: Vec<String>,
+    /// Who runs it: principals of one operator are one signer before the council. If absent, it is one
+    /// of its own.
+    #[serde(default, deserialize_with = "yaml::present")]
+    #[schemars(with = "Principal")]
+    pub operator: Option<Principal>,
+    /// The family of models that it speaks with.
+    #[serde(default, deserialize_with = "yaml::present")]
+    #[schemars(with = "FamilyName")]
+    pub family: Option<FamilyName>,
     /// Outgoing actions that it may request; if absent, none.
     #[serde(default)]
     #[schemars(schema_with = "crate::gateway::actions_schema")]

@@ -22,6 +22,7 @@ use spoolgate_wire::amount::Amount;
 #[cfg(feature = "schema")]
 use spoolgate_wire::council::Artifacts;
 use spoolgate_wire::council::{Axis, ChangeType};
+use spoolgate_wire::ids::FamilyName;
 use spoolgate_wire::text;
 
 /// Path of the file below a home.
@@ -63,6 +64,10 @@ pub struct RoleRule {
     /// The program that answers for it, if there is one.
     #[serde(default)]
     pub command: Option<CommandRule>,
+    /// The family of models of its program.
+    #[serde(default, deserialize_with = "yaml::present")]
+    #[schemars(with = "FamilyName")]
+    pub family: Option<FamilyName>,
     /// Its own lower bound on the confidence of approvals.
     #[serde(default, deserialize_with = "yaml::present")]
     #[schemars(with = "Share")]
@@ -188,11 +193,18 @@ pub struct Placeholders {
 impl Placeholders {
     /// Returns whether the text counts as missing.
     pub fn stand_for_nothing(&self, text: &str) -> bool {
+        self.are_all_of(text) || self.begin_one_of(text.lines())
+    }
+
+    /// Returns whether the text is one of these as a whole, or has neither letter nor digit.
+    pub fn are_all_of(&self, text: &str) -> bool {
         let folded = text::fold(text);
-        if folded.is_empty() || self.whole.contains(&folded) {
-            return true;
-        }
-        text.lines().any(|line| {
+        folded.is_empty() || self.whole.contains(&folded)
+    }
+
+    /// Returns whether one of these lines begins with a placeholder.
+    pub fn begin_one_of<'a>(&self, mut lines: impl Iterator<Item = &'a str>) -> bool {
+        lines.any(|line| {
             let line = line.trim_start().to_lowercase();
             let follows = |start: &String| line.strip_prefix(start.as_str());
             self.line_starts
@@ -202,6 +214,19 @@ impl Placeholders {
         })
     }
 }
+
+fn yes() -> bool {
+    true
+}
+
+/// A number of families.
+pub type FamiliesMin = Bounded<1, { check::ROLES_MAX as u32 }>;
+
+/// How long a complete case still takes verdicts, seconds.
+pub type SettleS = Bounded<0, { check::SETTLE_S_MAX }>;
+
+/// How long an objection may lower an outcome, seconds.
+pub type ObjectionS = Bounded<0, { check::DEADLINE_S_MAX }>;
 
 /// What one type of change requires.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
@@ -223,6 +248,21 @@ pub struct ChangeRule {
     pub required_metrics: Vec<String>,
     /// How long roles may take to answer, seconds.
     pub deadline_s: Bounded<1, { check::DEADLINE_S_MAX }>,
+    /// Whether each seat that approves needs a signer of its own.
+    #[serde(default = "yes")]
+    pub distinct_signers: bool,
+    /// Of how many families the signers of approving seats must be; signers without one are one
+    /// family, and each person is one.
+    #[serde(default = "FamiliesMin::least")]
+    pub families_min: FamiliesMin,
+    /// How long a case that waits for nobody still takes verdicts, seconds; 0 decides it behind the
+    /// batch that completed it.
+    #[serde(default = "SettleS::least")]
+    pub settle_s: SettleS,
+    /// How long after the decision a verdict that is not an approval still lowers the outcome,
+    /// seconds.
+    #[serde(default = "ObjectionS::usual::<604_800>")]
+    pub objection_s: ObjectionS,
     /// Floors that replace `axis_floor` for single axes.
     #[serde(default)]
     pub floors: Vec<AxisFloor>,

@@ -106,6 +106,11 @@ names! {
         |t| starts_alphanumeric(t) && t.len() <= 64
             && t.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()
                 || matches!(b, b'-' | b'_' | b'.'));
+    /// A family of models.
+    FamilyName, "family", "1 to 64 of a-z, 0-9, `.` and `-`", r"^[a-z0-9.-]{1,64}$",
+        |t| !t.is_empty() && t.len() <= 64
+            && t.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()
+                || matches!(b, b'-' | b'.'));
     /// A strategy.
     StrategyName, "strategy", "1 to 64 of a-z, 0-9 and `-`, starting with a letter or digit",
         r"^[a-z0-9][a-z0-9-]{0,63}$", slug;

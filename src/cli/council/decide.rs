@@ -1,10 +1,14 @@
 //! `spoolgate council decide`: decides a case from its request and verdicts in one step.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::value::RawValue;
+use spoolgate_council::case::Docket;
+use spoolgate_council::signers::Filed;
 use spoolgate_gate::council::{calculate, waits_for};
+use spoolgate_home::read::View;
 use spoolgate_host::rule_folder;
 use spoolgate_rules::roles::{self, Roles};
 use spoolgate_wire::answer::Answer;
@@ -17,7 +21,10 @@ use spoolgate_wire::{json, signing};
 use super::super::handle::read_input;
 use super::super::handover::{self, Handed};
 use super::super::output::Output;
-use super::{DecideArgs, decision_of, exit_of, no_case, print_decision, view};
+use super::{DecideArgs, POLL, decision_of, exit_of, no_case, print_decision, view};
+
+/// How long a running gate may take to decide a case after its last answer.
+const DECIDED_WITHIN: Duration = Duration::from_secs(10);
 
 /// A document of the input.
 enum Document {
@@ -122,7 +129,7 @@ fn calculate_only(home: &Path, found: &[(String, String)], output: &Output) -> R
     let Some((request, _)) = request else {
         bail!("there is no request among the files")
     };
-    let ruling = calculate(&roles_of(home)?, &request, &verdicts);
+    let ruling = calculate(&roles_of(home)?, &request, &Filed::apart(verdicts), None);
     output
         .remark("calculated from unsigned files: nothing is recorded, and no request can cite it");
     print_decision(&ruling.decision, output)?;
@@ -138,6 +145,26 @@ fn roles_of(home: &Path) -> Result<Roles> {
     match bundle.files.get(roles::PATH) {
         Some(text) => Ok(Roles::read(roles::PATH, text)?),
         None => Ok(Roles::shipped()?),
+    }
+}
+
+/// Returns a case; if it waits for nobody and takes no further verdict, not before a running gate has
+/// decided it, which it does behind the answers of its batch.
+fn when_decided(home: &Path, case: &RequestId) -> Result<(View, Docket)> {
+    let until = Instant::now() + DECIDED_WITHIN;
+    loop {
+        let view = view(home)?;
+        let Some(docket) = view.docket(case)? else {
+            bail!(no_case(case))
+        };
+        let is_due = match docket.closed {
+            Some(closed) => closed.is_reopened,
+            None => docket.closes_at.is_none() && waits_for(&view.rulebook, &docket).is_empty(),
+        };
+        if !is_due || Instant::now() >= until {
+            return Ok((view, docket));
+        }
+        std::thread::sleep(POLL);
     }
 }
 
@@ -185,10 +212,7 @@ fn decide_signed(home: &Path, found: &[(String, String)], output: &Output) -> Re
     let Some(case) = case else {
         bail!("there is no request among the files")
     };
-    let view = view(home)?;
-    let Some(docket) = view.docket(&case)? else {
-        bail!(no_case(&case))
-    };
+    let (view, docket) = when_decided(home, &case)?;
     match decision_of(&view, &docket)? {
         Some((_, decision)) => {
             print_decision(&decision, output)?;
@@ -201,10 +225,12 @@ fn decide_signed(home: &Path, found: &[(String, String)], output: &Output) -> Re
         }
         None => {
             let waiting = waits_for(&view.rulebook, &docket).join(", ");
+            let state = match docket.closes_at {
+                Some(at) => format!("takes verdicts until {at}"),
+                None => format!("waits for {waiting} until {}", docket.case.deadline),
+            };
             output.remark(&format!(
-                "case `{case}` waits for {waiting} until {}; `spoolgate council wait {case}` waits \
-                    for the decision",
-                docket.case.deadline
+                "case `{case}` {state}; `spoolgate council wait {case}` waits for the decision"
             ));
             Ok(if refused {
                 Exit::Refused

@@ -79,7 +79,7 @@ fn by_watcher(chamber: &Chamber, n: usize, case: &str) -> Value {
     decision
 }
 
-/// By one-shots. The last answer contains the decision.
+/// By one-shots. Whoever reads the flat spool learns neither votes nor how many there are.
 fn by_one_shots(chamber: &Chamber, case: &str) -> Value {
     let home = chamber.home();
     let asked = request(case, "UPDATE_CONFIG");
@@ -87,14 +87,17 @@ fn by_one_shots(chamber: &Chamber, case: &str) -> Value {
         let file = chamber.beside("shot.json", chamber.signed(source, id, action, payload));
         json_of(&spoolgate(&home, &["handle", &file]))
     };
-    let mut answer = shot("h", "research-bot", "council.request", &asked);
-    assert_eq!(answer["data"]["roles"], json!(ROLES));
+    let opened = shot("h", "research-bot", "council.request", &asked);
+    assert_eq!(opened["data"]["roles"], json!(ROLES));
     for (n, role) in ROLES.iter().enumerate() {
         let payload = verdict(case, &asked, &says(role));
-        answer = shot(&format!("h{n}"), speaker(role), "council.verdict", &payload);
-        assert_eq!(answer["data"]["waiting_for"], json!(ROLES[n + 1..]));
+        let answer = shot(&format!("h{n}"), speaker(role), "council.verdict", &payload);
+        let mut data = answer["data"].as_object().unwrap().clone();
+        assert_eq!(data.remove("closes_at").is_some(), n == 2, "{answer}");
+        let data = Value::Object(data);
+        assert_eq!(data, json!({"case": case, "role": role}), "{answer}");
     }
-    answer["data"]["decision"].clone()
+    chamber.wait_for_decision(case)
 }
 
 /// By `council decide`, over signed or unsigned documents.

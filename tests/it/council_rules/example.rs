@@ -1,15 +1,17 @@
 //! The contract's example decision, from plausible verdicts; and the same verdicts over what its
 //! request states.
 
-use spoolgate_council::aggregate::{Ruling, decide};
+use spoolgate_council::aggregate::Ruling;
+
+use super::decide;
 use spoolgate_council::finding::{Evidence, Finding};
 use spoolgate_rules::roles::Roles;
 use spoolgate_wire::council::{
-    Axis, CouncilDecision, CouncilRequest, RoleVerdict, Severity, Stance,
+    Artifacts, Axis, CouncilDecision, CouncilRequest, RoleVerdict, Severity, Stance,
 };
 
 /// The request of the contract document.
-pub(crate) fn request() -> CouncilRequest {
+pub(crate) fn literal() -> CouncilRequest {
     serde_json::from_str(
         r#"{"request_id": "req_123456789", "timestamp": "2025-12-09T12:00:00Z", "proposer": "QuantResearchAgent_v1",
             "change_type": "DECLARE_PASS",
@@ -22,6 +24,36 @@ pub(crate) fn request() -> CouncilRequest {
               "validation_report": "... markdown table string ...", "monte_carlo_stats": "... json string ..."}}"#,
     )
     .unwrap()
+}
+
+/// The same with artifacts in place of the words that stand for them.
+pub(crate) fn request() -> CouncilRequest {
+    let mut request = literal();
+    let words = "word ".repeat(20);
+    request.artifacts = Artifacts {
+        spec_content: Some(words),
+        diff_content: Some("-old\n+new\n".to_owned()),
+        validation_report: Some("| sharpe | 1.2 |".to_owned()),
+        monte_carlo_stats: Some(r#"{"sharpe_p5": 0.4}"#.to_owned()),
+    };
+    request
+}
+
+#[test]
+fn the_contract_s_own_request_stands_for_artifacts_that_are_missing() {
+    let roles = Roles::shipped().unwrap();
+    let mut approving = votes();
+    approving.retain(|vote| vote.role != "Quant Researcher");
+    let told = decide(&literal(), &approving, &[plausible()], &roles).decision;
+    assert_eq!(told.final_outcome, Stance::NeedsMoreInfo);
+    for name in ["validation_report", "monte_carlo_stats"] {
+        let issue = format!("The artifact {name} is missing.");
+        assert!(told.blocking_issues.contains(&issue), "{told:?}");
+    }
+    // The contract's verdict counts as it says.
+    let officer = votes().remove(3);
+    let seat = spoolgate_council::seats::reading(literal().change_type, &officer, &roles);
+    assert_eq!(seat.unwrap().verdict, Stance::Approve);
 }
 
 /// Four filed verdicts; that of the Risk Officer is from the contract document.
@@ -175,8 +207,8 @@ fn the_contracts_decision_is_reproduced_field_by_field() {
     let (no, open, yes) = (Stance::Reject, Stance::NeedsMoreInfo, Stance::Approve);
     assert_eq!(
         results,
-        [no, no, yes, yes, yes, no],
-        "veto, seats, complete, open, foreign, floor"
+        [no, no, yes, yes, yes, yes, yes, no],
+        "veto, seats, complete, open, foreign, distinct, panel, floor"
     );
     assert!(open > no && ruling.deliberation.not_assessed.is_empty());
 }

@@ -1,7 +1,7 @@
 //! Whatever parses is decided: broken texts of the contract's own objects, under any rules that
 //! load.
 
-use spoolgate_council::aggregate::decide;
+use super::decide;
 use spoolgate_council::brief::brief;
 use spoolgate_rules::roles::{PATH, Roles, SHIPPED};
 use spoolgate_wire::council::{Axis, CouncilRequest, RoleVerdict};

@@ -13,7 +13,8 @@ pub(super) struct Verdict {
     pub outcome: String,
     /// In tenths, in the contract's order.
     pub scores: Vec<i64>,
-    /// Veto, seats, completeness, open questions, foreign objection, axis floor.
+    /// Veto, seats, completeness, open questions, foreign objection, distinct signers, panel, axis
+    /// floor.
     pub rules: Vec<String>,
     pub absent: Vec<String>,
     pub missing: Vec<String>,
@@ -289,7 +290,13 @@ fn weigh_votes(council: &Council, needed: &[usize], seats: &mut [Seat]) -> bool 
             .filter(|item| item["pass"] == Value::Bool(false))
             .collect();
         let mut own = rank(vote["verdict"].as_str().unwrap());
-        if own == 2 && (!confident(confidence) || items.is_empty() || !failed.is_empty()) {
+        let says = |item: &Value, member: &str| !nothing(item[member].as_str().unwrap());
+        let is_checked = items.iter().any(|item| {
+            item["pass"] == Value::Bool(true) && says(item, "question") && says(item, "answer")
+        }) && items
+            .iter()
+            .all(|item| !item["pass"].is_null() || says(item, "answer"));
+        if own == 2 && (!confident(confidence) || !is_checked || !failed.is_empty()) {
             own = 1;
         }
         let seated = role_of(vote["role"].as_str().unwrap()).filter(|place| needed.contains(place));
@@ -412,7 +419,9 @@ pub(super) fn decide(council: &Council) -> Verdict {
         30..60 => 1,
         _ => 2,
     };
-    let rules = [veto, count, complete, open, foreign, floor];
+    // Every vote has a signer of its own, and a family.
+    let (distinct, panel) = (2, 2);
+    let rules = [veto, count, complete, open, foreign, distinct, panel, floor];
     let outcome = *rules.iter().min().unwrap();
 
     let filled: Vec<usize> = needed
@@ -476,7 +485,34 @@ fn missing(request: &Value, change: &str) -> Vec<String> {
     };
     let mut missing = Vec::new();
     for name in artifacts {
-        if request["artifacts"][name].as_str().is_none_or(nothing) {
+        let formed = |text: &str| match *name {
+            "diff_content" => {
+                let mut lines = text.split('\n');
+                let added = text.split('\n').filter(|line| line.starts_with('+'));
+                lines.any(|line| line.starts_with('+') || line.starts_with('-'))
+                    && added.map(|line| &line[1..]).all(|line| key(line) != "todo")
+            }
+            "validation_report" => text
+                .split('\n')
+                .any(|line| line.contains('|') && line.chars().any(|c| c.is_ascii_digit())),
+            "monte_carlo_stats" => {
+                text.starts_with('{') && (text.contains(": 1") || text.contains("[1]"))
+            }
+            _ => {
+                text.split_whitespace()
+                    .filter(|word| !key(word).is_empty())
+                    .count()
+                    >= 20
+            }
+        };
+        let is_nothing = |text: &str| match *name {
+            "diff_content" => ["", "todo", "na", "tbd", "null"].contains(&key(text).as_str()),
+            _ => nothing(text),
+        };
+        if request["artifacts"][name]
+            .as_str()
+            .is_none_or(|text| is_nothing(text) || !formed(text))
+        {
             missing.push(format!("artifact {name}"));
         }
     }

@@ -169,6 +169,15 @@ pub(super) fn item(dice: &mut Dice, pass: Option<bool>) -> ChecklistItem {
     }
 }
 
+/// Returns a row that passes and is answered.
+fn answered(dice: &mut Dice) -> ChecklistItem {
+    ChecklistItem {
+        question: "Is it so?".to_owned(),
+        answer: "Yes.".to_owned(),
+        ..item(dice, Some(true))
+    }
+}
+
 /// Returns any vote for a role under one of its spellings.
 pub(super) fn vote(dice: &mut Dice, role: &str) -> RoleVerdict {
     vote_in(dice, role, Mood::Wild)
@@ -179,7 +188,7 @@ pub(super) fn approval(dice: &mut Dice, role: &str) -> RoleVerdict {
     let mut vote = vote_in(dice, role, Mood::Good);
     vote.verdict = "APPROVE".to_owned();
     vote.confidence_score = Some(json("0.9"));
-    vote.checklist_results = vec![item(dice, Some(true))];
+    vote.checklist_results = vec![answered(dice)];
     vote
 }
 
@@ -215,7 +224,11 @@ fn vote_in(dice: &mut Dice, role: &str, mood: Mood) -> RoleVerdict {
             } else {
                 Some(true).filter(|_| !dice.one_in(6))
             };
-            item(dice, pass)
+            if pass == Some(true) && !bad(dice) {
+                answered(dice)
+            } else {
+                item(dice, pass)
+            }
         })
         .collect();
     let most = if mood == Mood::Wild { 5 } else { 2 };
@@ -279,11 +292,27 @@ pub(super) fn evidence(dice: &mut Dice, role: &str) -> Evidence {
     }
 }
 
-const ARTIFACTS: [&str; 8] = [
+/// The artifacts in their forms.
+const FORMED: [(&str, &str); 4] = [
+    (
+        "spec_content",
+        "# Spec\n\nBuy what rose over ninety days, sell what fell, size by risk, stop at two ranges, \
+            and never hold more than three at once.",
+    ),
+    ("diff_content", " TODO\n-old\n+new\n"),
+    ("validation_report", "| a | 1 |"),
+    ("monte_carlo_stats", "{\"p5\": [1]}"),
+];
+
+const ARTIFACTS: [&str; 12] = [
     "| a | b |",
+    "| a | 1 |",
     "# Spec\n\nText",
     "--- a\n+++ b\n",
+    "+TODO\n",
+    "-TODO\n",
     "{\"p5\": 1}",
+    "{\"p5\": \"1\"}",
     "",
     "TODO",
     "[MISSING FILE: report.md]",
@@ -302,14 +331,14 @@ fn request(dice: &mut Dice, mood: Mood) -> CouncilRequest {
     };
     let present = |dice: &mut Dice| good || !dice.one_in(8);
     let mut artifacts = serde_json::Map::new();
-    for name in [
-        "spec_content",
-        "diff_content",
-        "validation_report",
-        "monte_carlo_stats",
-    ] {
+    for (name, formed) in FORMED {
         if present(dice) {
-            artifacts.insert(name.to_owned(), value(dice, &ARTIFACTS).into());
+            let text = if good {
+                formed
+            } else {
+                *pick(dice, &ARTIFACTS)
+            };
+            artifacts.insert(name.to_owned(), text.into());
         }
     }
     let mut metrics = serde_json::Map::new();

@@ -2,7 +2,9 @@
 
 mod texts;
 
-use spoolgate_council::aggregate::{Rule, Ruling, decide};
+use spoolgate_council::aggregate::{Rule, Ruling};
+
+use super::decide;
 use spoolgate_council::finding::{Evidence, Finding};
 use spoolgate_rules::roles::{PATH, Roles, SHIPPED};
 use spoolgate_wire::council::{

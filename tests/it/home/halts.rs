@@ -86,7 +86,7 @@ pub(super) fn refusal(outcome: &Outcome) -> (Code, String) {
     (error.code, error.message.clone())
 }
 
-pub(super) fn replays(place: &Place, mut home: Home) {
+pub(crate) fn replays(place: &Place, mut home: Home) {
     home.finish("done").unwrap();
     drop(home);
     let options = Options {

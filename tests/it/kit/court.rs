@@ -45,7 +45,9 @@ pub(crate) fn request(id: &str, change: &str) -> String {
                 "oos_win_rate": 55.0},
         },
         "artifacts": {
-            "spec_content": "# Spec", "diff_content": "diff --git a b",
+            "spec_content": "# Spec\n\nBuy what rose over ninety days, sell what fell, size by risk, \
+                stop at two ranges, and never hold more than three at once.",
+            "diff_content": "diff --git a b\n-old\n+new\n",
             "validation_report": "| metric | value |\n|---|---|\n| sharpe | 1.2 |",
             "monte_carlo_stats": "{\"sharpe_p5\":0.4,\"sharpe_p95\":2.0}",
         },
@@ -173,12 +175,18 @@ impl Court {
 
     /// Makes a home whose rule files were changed by `edit`.
     pub(crate) fn under(edit: impl Fn(&Path)) -> Court {
+        Court::with(&[], edit)
+    }
+
+    /// The same with keys for these principals too.
+    pub(crate) fn with(more: &[&'static str], edit: impl Fn(&Path)) -> Court {
         let place = Place::new(11);
         edit(place.root.path());
         let people = SEATS
             .iter()
             .map(|(name, _)| *name)
-            .chain(["research-bot", "trend-bot"]);
+            .chain(["research-bot", "trend-bot"])
+            .chain(more.iter().copied());
         let keys = place.ask_for_keys(people);
         let court = Court { place, keys };
         let mut home = court.place.settled();
@@ -206,8 +214,20 @@ impl Court {
 
     /// Drops a request of this principal into the spool.
     pub(crate) fn send(&self, source: &str, id: &str, action: &str, payload: &str) {
-        self.place
-            .ask(&self.keys[source], source, id, action, payload);
+        self.send_in("spool/in", source, id, action, payload);
+    }
+
+    /// The same, into this folder.
+    pub(crate) fn send_in(
+        &self,
+        folder: &str,
+        source: &str,
+        id: &str,
+        action: &str,
+        payload: &str,
+    ) {
+        let request = (source, id, action, payload);
+        self.place.ask_in(folder, &self.keys[source], request);
     }
 
     /// Drops a request, has it decided, and returns the refusal.
@@ -371,14 +391,20 @@ impl Court {
         let (seq, ruling) = told.ruling(id);
         let view = read::read(self.place.root.path(), &self.place.seams()).unwrap();
         let docket = view.docket(&case).unwrap().unwrap();
-        assert_eq!(docket.closed, Some((seq, ruling.outcome)));
+        let closed = docket.closed.unwrap();
+        assert_eq!((closed.line, closed.outcome), (seq, ruling.outcome));
         let lines: Vec<u64> = told.verdicts(id).iter().map(|(line, ..)| *line).collect();
         assert_eq!(
             ruling.verdict_lines, lines,
             "the lines that counted are those that were accepted"
         );
         let said = view.said(&docket).unwrap();
-        let again = rule_on(&view.rulebook_of(&ruling.rulebook).unwrap(), &docket, &said);
+        let again = rule_on(
+            &view.rulebook_of(&ruling.rulebook).unwrap(),
+            &docket,
+            &said,
+            None,
+        );
         assert_eq!(
             serde_json::to_string(&again.decision).unwrap(),
             ruling.decision.as_ref().unwrap().get()

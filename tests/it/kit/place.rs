@@ -168,9 +168,19 @@ impl Place {
 
     /// Puts a signed request into the flat spool.
     pub(crate) fn ask(&self, key: &SignKey, source: &str, id: &str, action: &str, payload: &str) {
+        self.ask_in("spool/in", key, (source, id, action, payload));
+    }
+
+    /// Drops a signed request of `(source, id, action, payload)` into this folder.
+    pub(crate) fn ask_in(
+        &self,
+        folder: &str,
+        key: &SignKey,
+        (source, id, action, payload): (&str, &str, &str, &str),
+    ) {
         let envelope = signed(key, source, id, action, payload, self.clock.now());
-        self.disk
-            .put(format!("spool/in/{id}.json"), envelope.to_json().as_bytes());
+        let path = format!("{folder}/{id}.json");
+        self.disk.put(path, envelope.to_json().as_bytes());
     }
 
     /// Puts a request that the first person signed into the flat spool.

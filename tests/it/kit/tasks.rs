@@ -196,7 +196,7 @@ impl Gate {
         if let Some(query) = &needs.lineage {
             lookups.lineage = self.store.lineage(query).unwrap();
         }
-        if let Some((id, _)) = &needs.case {
+        if let Some(id) = &needs.case {
             lookups.docket = self.store.docket(id).unwrap();
         }
         if let Some(order) = needs.closed_order {

@@ -38,7 +38,7 @@ impl Action for CouncilRequest {
     }
 
     fn needs(_: &Rulebook, _: &Authentic, case: &Case, needs: &mut Needs) {
-        needs.case = Some((case.request_id.clone(), None));
+        needs.case = Some(case.request_id.clone());
     }
 
     fn execute(turn: &Turn<'_>, sender: &Authentic, case: &Case) -> Result<Outcome, Refusal> {

@@ -1,7 +1,7 @@
 //! `council.verdict`.
 
 use super::prelude::*;
-use crate::council::{self, VerdictFiled};
+use crate::council::VerdictFiled;
 use spoolgate_wire::council::SubmitVerdict;
 
 /// Files a role's verdict on a case.
@@ -29,9 +29,8 @@ impl Action for CouncilVerdict {
         submit.validate()
     }
 
-    fn needs(rules: &Rulebook, sender: &Authentic, submit: &SubmitVerdict, needs: &mut Needs) {
-        let role = council::granted(rules, &sender.envelope.source, &submit.verdict.role);
-        needs.case = Some((submit.request_id.clone(), role));
+    fn needs(_: &Rulebook, _: &Authentic, submit: &SubmitVerdict, needs: &mut Needs) {
+        needs.case = Some(submit.request_id.clone());
     }
 
     fn execute(

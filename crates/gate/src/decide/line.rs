@@ -248,7 +248,6 @@ pub(super) fn finish(
     Decided {
         market,
         decision,
-        council: None,
         blobs,
         begins: None,
         resolves: None,

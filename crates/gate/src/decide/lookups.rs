@@ -1,6 +1,5 @@
 //! The unbounded facts that a decision needs, and those that were found.
 
-use crate::council::Said;
 use crate::elsewhere::NoLineage;
 use crate::history::{self, History};
 use crate::proposals;
@@ -44,9 +43,8 @@ pub struct Needs {
     pub key: Option<String>,
     /// Whether the keyring holds the credential of a service under this name.
     pub credential: Option<(ServiceName, String)>,
-    /// A council case. With a role: also the contents of the case, if one more verdict for this
-    /// role decides it.
-    pub case: Option<(RequestId, Option<String>)>,
+    /// A council case.
+    pub case: Option<RequestId>,
     /// The lineage of a task that asks for admission.
     pub lineage: Option<Query>,
     /// The control decision of this sender under this `decision_id`.
@@ -97,11 +95,6 @@ pub struct Lookups {
     /// Payload hash of the case's request as it was signed, if sealed members make it differ from
     /// the hash in its line.
     pub signed_case: Option<String>,
-    /// The contents of the case.
-    pub said: Option<Said>,
-    /// Whether this batch has decided its maximum number of cases; a case that is complete is then
-    /// decided in the next batch.
-    pub no_more_cases: bool,
     /// The task's tree, as the ledger has it.
     pub lineage: Lineage,
     /// The answer of a lineage command, or why there is none; `None` if no command was run.

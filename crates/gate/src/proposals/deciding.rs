@@ -218,12 +218,13 @@ impl Turn<'_> {
             return fail(format!("council case `{id}` does not exist"));
         };
         match docket.closed {
-            Some((_, Stance::Approve)) => {}
-            Some((_, outcome)) => {
-                return fail(format!(
-                    "the outcome of case `{id}` is {}",
-                    outcome.as_str()
-                ));
+            Some(closed) if closed.is_reopened => {
+                return fail(format!("an objection to case `{id}` is not decided yet"));
+            }
+            Some(closed) if closed.outcome == Stance::Approve => {}
+            Some(closed) => {
+                let outcome = closed.outcome.as_str();
+                return fail(format!("the outcome of case `{id}` is {outcome}"));
             }
             None => return fail(format!("case `{id}` is not decided")),
         }

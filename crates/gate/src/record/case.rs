@@ -16,6 +16,8 @@ pub enum ClosedBy {
     Seats,
     /// Its deadline had passed.
     Deadline,
+    /// A verdict that is not an approval came after an earlier decision.
+    Objection,
 }
 
 /// The council's decision on a case, with everything that it depends on.
@@ -34,6 +36,9 @@ pub struct CaseDecision {
     pub verdict_lines: Vec<u64>,
     /// Why the case was decided when it was.
     pub closed_by: ClosedBy,
+    /// Line of the decision that this one replaces, after an objection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revises: Option<u64>,
     /// The outcome.
     pub outcome: Stance,
     /// The contract's object.
@@ -50,8 +55,21 @@ pub struct CaseDecision {
     pub record_blob: Option<String>,
     /// Path of the decision, below the spool.
     pub answer: String,
+    /// Paths of its copies in the own spools of those who voted, below the spool.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub copies: Vec<String>,
     /// Hash of the rulebook it was decided under.
     pub rulebook: String,
     /// The changes to the state.
     pub changes: Vec<Change>,
+}
+
+impl CaseDecision {
+    /// Returns all places of the decision, below the spool.
+    pub fn answers(&self) -> impl Iterator<Item = &str> {
+        [&self.answer]
+            .into_iter()
+            .chain(&self.copies)
+            .map(String::as_str)
+    }
 }

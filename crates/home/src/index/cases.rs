@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rusqlite::{OptionalExtension, params};
 
 use super::store::{Store, StoreError, from_sql, to_sql};
-use spoolgate_council::case::{Case, Change, Docket, Vote};
+use spoolgate_council::case::{Case, Change, Closed, Docket, Vote};
 use spoolgate_wire::council::Stance;
 use spoolgate_wire::ids::RequestId;
 use spoolgate_wire::time::Time;
@@ -25,19 +25,27 @@ pub(super) const TABLES: &str = "
     CREATE TABLE silent_roles (
         case_id TEXT NOT NULL, role TEXT NOT NULL, PRIMARY KEY (case_id, role)
     ) STRICT, WITHOUT ROWID;
-    CREATE TABLE case_ends (id TEXT PRIMARY KEY, seq INTEGER NOT NULL, outcome TEXT NOT NULL) \
+    CREATE TABLE settling_cases (id TEXT PRIMARY KEY, closes_at_ms INTEGER NOT NULL) \
         STRICT, WITHOUT ROWID;
+    CREATE TABLE case_ends (
+        id TEXT PRIMARY KEY, seq INTEGER NOT NULL, outcome TEXT NOT NULL, objections_ms INTEGER
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE reopened_cases (id TEXT PRIMARY KEY, seq INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 ";
 
 pub(super) const DROP: &str = "DROP TABLE IF EXISTS cases; DROP TABLE IF EXISTS votes;
-    DROP TABLE IF EXISTS silent_roles; DROP TABLE IF EXISTS case_ends;";
+    DROP TABLE IF EXISTS silent_roles; DROP TABLE IF EXISTS settling_cases;
+    DROP TABLE IF EXISTS case_ends; DROP TABLE IF EXISTS reopened_cases;";
 
-pub(super) const DUMP: [&str; 4] = [
+pub(super) const DUMP: [&str; 6] = [
     "SELECT 'case ' || id || ' ' || seq || ' ' || body || ' ' || deadline_ms || ' ' || is_open \
         FROM cases ORDER BY id",
     "SELECT 'vote ' || case_id || ' ' || seq || ' ' || body FROM votes ORDER BY case_id, seq",
     "SELECT 'silent ' || case_id || ' ' || role FROM silent_roles ORDER BY case_id, role",
-    "SELECT 'case end ' || id || ' ' || seq || ' ' || outcome FROM case_ends ORDER BY id",
+    "SELECT 'settling case ' || id || ' ' || closes_at_ms FROM settling_cases ORDER BY id",
+    "SELECT 'case end ' || id || ' ' || seq || ' ' || outcome || ' ' || \
+        ifnull(objections_ms, '-') FROM case_ends ORDER BY id",
+    "SELECT 'reopened case ' || id || ' ' || seq FROM reopened_cases ORDER BY id",
 ];
 
 /// Combines what several indexes know of a case: the one on disk and the one of the lines after it.
@@ -45,22 +53,32 @@ pub fn docket(stores: &[&Store], id: &RequestId) -> Result<Option<Docket>, Store
     let mut opened = None;
     let mut votes: BTreeMap<u64, Vote> = BTreeMap::new();
     let mut silent: BTreeSet<String> = BTreeSet::new();
-    let mut closed = None;
+    let (mut closes_at, mut closed, mut reopened) = (None, None, None);
     for store in stores {
         if let Some(row) = store.case_row(id)? {
             opened = Some(row);
         }
         store.votes_of(id, &mut votes)?;
         store.silent_of(id, &mut silent)?;
+        closes_at = store.settling_until(id)?.or(closes_at);
         closed = store.end_of(id)?.or(closed);
+        reopened = store.reopened_in(id)?.or(reopened);
+    }
+    if let Some(closed) = &mut closed {
+        closed.is_reopened = reopened.is_some_and(|line| line > closed.line);
     }
     Ok(opened.map(|(request, case)| Docket {
         case,
         request,
         votes: votes.into_iter().collect(),
         silent: silent.into_iter().collect(),
+        closes_at,
         closed,
     }))
+}
+
+fn time_of(ms: i64) -> Result<Time, StoreError> {
+    Time::from_ms(ms).map_err(|error| StoreError::Damaged(error.to_string()))
 }
 
 impl Store {
@@ -97,22 +115,59 @@ impl Store {
                 )?
                 .execute(params![case.as_str(), role])?,
             // A deadline before every possible one, so that the case is due at once.
-            Change::CaseFull { case } => self
-                .database
-                .prepare_cached("UPDATE cases SET deadline_ms = -1 WHERE id = ?1")?
-                .execute(params![case.as_str()])?,
-            Change::CaseClosed { case, outcome } => {
+            Change::CaseFull {
+                case,
+                closes_at: None,
+            } => self.make_due(case, -1)?,
+            Change::CaseFull {
+                case,
+                closes_at: Some(closes_at),
+            } => {
+                self.database
+                    .prepare_cached(
+                        "INSERT OR REPLACE INTO settling_cases (id, closes_at_ms) VALUES (?1, ?2)",
+                    )?
+                    .execute(params![case.as_str(), closes_at.ms()])?;
+                self.make_due(case, closes_at.ms().saturating_add(1))?
+            }
+            Change::CaseReopened { case } => {
+                self.database
+                    .prepare_cached(
+                        "INSERT OR REPLACE INTO reopened_cases (id, seq) VALUES (?1, ?2)",
+                    )?
+                    .execute(params![case.as_str(), seq])?;
+                self.make_due(case, -1)?
+            }
+            Change::CaseClosed {
+                case,
+                outcome,
+                objections_until,
+            } => {
                 self.database
                     .prepare_cached("UPDATE cases SET is_open = 0 WHERE id = ?1")?
                     .execute(params![case.as_str()])?;
                 self.database
                     .prepare_cached(
-                        "INSERT OR REPLACE INTO case_ends (id, seq, outcome) VALUES (?1, ?2, ?3)",
+                        "INSERT OR REPLACE INTO case_ends (id, seq, outcome, objections_ms) \
+                            VALUES (?1, ?2, ?3, ?4)",
                     )?
-                    .execute(params![case.as_str(), seq, outcome.as_str()])?
+                    .execute(params![
+                        case.as_str(),
+                        seq,
+                        outcome.as_str(),
+                        objections_until.map(Time::ms)
+                    ])?
             }
         };
         Ok(())
+    }
+
+    /// Makes a case due at a time, milliseconds; returns how many rows changed.
+    fn make_due(&self, case: &RequestId, at_ms: i64) -> Result<usize, StoreError> {
+        Ok(self
+            .database
+            .prepare_cached("UPDATE cases SET deadline_ms = ?2, is_open = 1 WHERE id = ?1")?
+            .execute(params![case.as_str(), at_ms])?)
     }
 
     fn case_row(&self, id: &RequestId) -> Result<Option<(u64, Case)>, StoreError> {
@@ -148,16 +203,41 @@ impl Store {
         Ok(())
     }
 
-    fn end_of(&self, id: &RequestId) -> Result<Option<(u64, Stance)>, StoreError> {
-        let row: Option<(i64, String)> = self
+    fn settling_until(&self, id: &RequestId) -> Result<Option<Time>, StoreError> {
+        let sql = "SELECT closes_at_ms FROM settling_cases WHERE id = ?1";
+        self.number_of(sql, id)?.map(time_of).transpose()
+    }
+
+    fn reopened_in(&self, id: &RequestId) -> Result<Option<u64>, StoreError> {
+        let sql = "SELECT seq FROM reopened_cases WHERE id = ?1";
+        self.number_of(sql, id)?.map(from_sql).transpose()
+    }
+
+    fn number_of(&self, sql: &str, id: &RequestId) -> Result<Option<i64>, StoreError> {
+        let mut statement = self.database.prepare_cached(sql)?;
+        Ok(statement
+            .query_row(params![id.as_str()], |row| row.get(0))
+            .optional()?)
+    }
+
+    /// The decision on a case, as if no objection waited.
+    fn end_of(&self, id: &RequestId) -> Result<Option<Closed>, StoreError> {
+        let row: Option<(i64, String, Option<i64>)> = self
             .database
-            .prepare_cached("SELECT seq, outcome FROM case_ends WHERE id = ?1")?
-            .query_row(params![id.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
+            .prepare_cached("SELECT seq, outcome, objections_ms FROM case_ends WHERE id = ?1")?
+            .query_row(params![id.as_str()], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            })
             .optional()?;
-        row.map(|(seq, outcome)| {
+        row.map(|(seq, outcome, objections_ms)| {
             let stance = Stance::parse(&outcome)
                 .ok_or_else(|| StoreError::Damaged(format!("`{outcome}` is not an outcome")))?;
-            Ok((from_sql(seq)?, stance))
+            Ok(Closed {
+                line: from_sql(seq)?,
+                outcome: stance,
+                objections_until: objections_ms.map(time_of).transpose()?,
+                is_reopened: false,
+            })
         })
         .transpose()
     }

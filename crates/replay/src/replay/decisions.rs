@@ -510,7 +510,9 @@ impl<'a> Recompute<'a> {
         let text = cases::text(self.disk, decision, line.decision_blob.as_deref())?;
         if let (Some(files), Some(text)) = (self.answers, text) {
             let bytes = format!("{text}\n").into_bytes();
-            files.note(&mut self.report.answered, item.seq, &line.answer, &bytes);
+            for answer in line.answers() {
+                files.note(&mut self.report.answered, item.seq, answer, &bytes);
+            }
         }
         Ok(())
     }

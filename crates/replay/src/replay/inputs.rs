@@ -8,14 +8,13 @@ use super::Class;
 use super::recompute::{BLOB_LOST, Expected, Recompute, Should, be};
 use super::scout::{Item, Known};
 use spoolgate_admission::lineage;
-use spoolgate_council::case::{self, Docket};
 use spoolgate_gate::again::{self, NotAgain};
-use spoolgate_gate::council::{self, Heard, RoleAnswer, Said};
+use spoolgate_gate::council::{self, Heard, RoleAnswer};
 use spoolgate_gate::elsewhere::{self, CommandAnswer};
 use spoolgate_gate::proposals::{Approver, Change as Step, approve};
 use spoolgate_gate::record::{
-    AdmissionInput, AskedFor, CaseDecision, ClosedBy, Event, EventKind, Genesis, Input, Published,
-    Record, Response,
+    AdmissionInput, AskedFor, CaseDecision, Event, EventKind, Genesis, Input, Published, Record,
+    Response,
 };
 use spoolgate_gate::state::KeyRecord;
 use spoolgate_gate::{Change, bridges, dead_man, events, flatten, outbox, pulls};
@@ -87,7 +86,7 @@ pub(super) fn should_be(
             [Change::HeadsGivenUp(_)] => input(record),
             _ => Should::NotBe("an `admin` line records which heads were given up".to_owned()),
         },
-        Record::Input(line) => role(own, item, line, rules)?,
+        Record::Input(line) => role(item, line, rules),
         Record::AdmissionInput(line) => admission(item, line, rules),
         Record::Council(line) => council_line(own, item, line, rules),
         Record::Response(line) => response(own, item, line, rules),
@@ -442,61 +441,33 @@ fn council_line(own: &Recompute<'_>, item: &Item, line: &CaseDecision, rules: &R
         return Should::NotBe("there is no such case".to_owned());
     };
     let now = line.timestamp;
-    if docket.closed.is_some()
+    if docket.closed.is_some_and(|closed| !closed.is_reopened)
         || due.as_ref() != Some(&docket.case.id)
         || own.state.clock.fault.is_some()
     {
         return Should::NotBe("this case is not the one that is due".to_owned());
     }
-    let is_full = council::waits_for(rules, docket).is_empty();
-    let closed_by = if is_full && now < docket.case.deadline {
-        ClosedBy::Seats
-    } else {
-        ClosedBy::Deadline
-    };
-    match closing(rules, docket, said, now, closed_by) {
+    match council::close(rules, docket, said, now) {
         Ok(_) if !item.lost.is_empty() => Should::Unknown(BLOB_LOST.into()),
-        Ok(body) => Should::Be {
-            body,
-            class: Class::Recomputed,
-            what: "council".into(),
-        },
-        Err(should) => should,
+        Ok(closing) => {
+            let made = Record::Council(Box::new(closing.line));
+            be(&made, Class::Recomputed, "council")
+        }
+        Err(refusal) => Should::NotBe(refusal.message),
     }
 }
 
-fn closing(
-    rules: &Rulebook,
-    docket: &Docket,
-    said: &Said,
-    now: Time,
-    closed_by: ClosedBy,
-) -> Result<String, Should> {
-    let closing = council::close(rules, docket, said, now, closed_by)
-        .map_err(|refusal| Should::NotBe(refusal.message))?;
-    Record::Council(Box::new(closing.line))
-        .body()
-        .map_err(|error| Should::NotBe(error.to_string()))
-}
-
-/// Recomputes the answer of a role's command, and queues the decision that it may bring about.
-fn role(
-    own: &mut Recompute<'_>,
-    item: &Item,
-    line: &Input,
-    rules: &Rulebook,
-) -> Result<Should, HomeError> {
+/// Recomputes the answer of a role's command.
+fn role(item: &Item, line: &Input, rules: &Rulebook) -> Should {
     let Known::Role {
         docket: Some(docket),
-        said,
-        no_more_cases,
     } = &item.known
     else {
-        return Ok(Should::NotBe("there is no such case".to_owned()));
+        return Should::NotBe("there is no such case".to_owned());
     };
     let now = line.timestamp;
     if line.payload_blob.is_some() && item.payload.is_none() {
-        return Ok(Should::Unknown(BLOB_LOST.into()));
+        return Should::Unknown(BLOB_LOST.into());
     }
     let answer = RoleAnswer {
         case: line.request_id.clone(),
@@ -505,37 +476,14 @@ fn role(
         output: item.payload.as_ref().map(|text| text.as_bytes().to_vec()),
         cage: line.cage.clone(),
     };
-    let Heard {
-        mut input, verdict, ..
-    } = council::hear(rules, docket, &answer, now);
+    let Heard { mut input, .. } = council::hear(rules, docket, &answer, now);
     // If the output was no verdict, or came late, the line has only its note.
     if item.payload.is_none() {
         input.note.clone_from(&line.note);
     }
-    let steps = input.changes.iter().filter_map(|change| match change {
-        Change::Council(step) => Some(step),
-        _ => None,
-    });
-    let after = docket.clone().after(item.seq, steps);
-    let is_full = !input.changes.is_empty() && council::waits_for(rules, &after).is_empty();
-    if is_full && *no_more_cases {
-        input.changes.push(Change::Council(case::Change::CaseFull {
-            case: line.request_id.clone(),
-        }));
-    } else if is_full && let Some(said) = said {
-        let mut said = said.clone();
-        said.verdicts
-            .extend(verdict.map(|verdict| (item.seq, verdict)));
-        match closing(rules, &after, &said, now, ClosedBy::Seats) {
-            Ok(body) => own.expected.push_back(Expected::Line {
-                kind: "council",
-                body,
-                what: "council",
-            }),
-            Err(should) => return Ok(should),
-        }
-    }
-    Ok(be(&Record::Input(input), Class::Record, "input"))
+    let full = council::fills(rules, docket.clone(), item.seq, &input);
+    input.changes.extend(full.map(Change::Council));
+    be(&Record::Input(input), Class::Record, "input")
 }
 
 /// Recomputes the answer of a command to admission.

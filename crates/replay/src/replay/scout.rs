@@ -86,12 +86,9 @@ pub(super) enum Known {
         said: Option<Said>,
         due: Option<RequestId>,
     },
-    /// For the answer of a role's command: the case, the statements made in it, and whether the
-    /// batch had no room for another case.
+    /// For the answer of a role's command: the case.
     Role {
         docket: Option<Docket>,
-        said: Option<Said>,
-        no_more_cases: bool,
     },
     /// For an approved proposal: its last step.
     Proposal(Option<Step>),
@@ -342,21 +339,7 @@ impl Scout {
             }
             Some(Record::Input(line)) => {
                 let docket = self.past.docket(&line.request_id)?;
-                let is_open = docket.as_ref().filter(|docket| docket.closed.is_none());
-                let said = is_open.map(|docket| self.past.said(docket)).transpose()?;
-                let was_full = |change: &Change| {
-                    matches!(
-                        change,
-                        Change::Council(spoolgate_council::case::Change::CaseFull { .. })
-                    )
-                };
-                let recorded = line.changes.iter().any(was_full);
-                let no_more_cases = self.past.no_more_cases(line.timestamp, recorded);
-                Known::Role {
-                    docket,
-                    said,
-                    no_more_cases,
-                }
+                Known::Role { docket }
             }
             Some(Record::Event(EventKind::Proposal, Event { changes, .. })) => {
                 let mut steps = changes.iter().filter_map(|change| match change {

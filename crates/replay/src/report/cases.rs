@@ -110,10 +110,10 @@ pub(super) fn case(view: &View, docket: &Docket) -> Result<Case, HomeError> {
         opened_at: of.opened_at,
         deadline: of.deadline,
         summary: request.map(|request| request.context.summary),
-        outcome: docket.closed.map(|(_, outcome)| outcome),
+        outcome: docket.closed.map(|closed| closed.outcome),
         waiting_for,
         decided: match docket.closed {
-            Some((line, _)) => unless_pruned(decided(view, docket, line))?.flatten(),
+            Some(closed) => unless_pruned(decided(view, docket, closed.line))?.flatten(),
             None => None,
         },
     })
@@ -171,6 +171,7 @@ fn decided(view: &View, docket: &Docket, line: u64) -> Result<Option<Decided>, H
         closed_by: match told.closed_by {
             ClosedBy::Seats => "seats",
             ClosedBy::Deadline => "deadline",
+            ClosedBy::Objection => "objection",
         },
         axes: axes.to_vec(),
         seats: seats(&record, decision.final_outcome),

@@ -24,6 +24,9 @@ pub(super) const LINES_MAX: usize = 100;
 /// Longest deadline, seconds: 90 days.
 pub(super) const DEADLINE_S_MAX: u32 = 90 * 86_400;
 
+/// Longest time that a complete case still takes verdicts, seconds: one day.
+pub(super) const SETTLE_S_MAX: u32 = 86_400;
+
 /// Checks the whole file and builds the index of spellings.
 pub(super) fn compile(file: RolesFile) -> Result<Roles, RolesError> {
     let RolesFile {

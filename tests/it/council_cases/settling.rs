@@ -1,0 +1,317 @@
+//! When a case is decided: at a time that no vote chooses, over all votes until then; and what still
+//! counts afterwards.
+
+use spoolgate_gate::record::{CaseDecision, ClosedBy};
+use spoolgate_home::Home;
+use spoolgate_wire::code::Code;
+use spoolgate_wire::council::Stance;
+
+use crate::home::halts::replays;
+use crate::kit::court::{Court, decision_bytes, edit_roles, opinion, verdict};
+use crate::kit::dice::Dice;
+use std::fs;
+use std::path::Path;
+
+/// A second principal for the role with a veto, and one without a role in the roster.
+fn more_speakers(home: &Path) {
+    let path = home.join("rules/principals.yaml");
+    let text = fs::read_to_string(&path).unwrap();
+    let more = "principals:\n  \
+        - {name: trend-bot-2, role: agent, council_roles: [Code Auditor]}\n  \
+        - {name: compliance, role: agent, council_roles: [Compliance], spool: compliance}\n";
+    assert!(text.contains("principals:\n"));
+    fs::write(&path, text.replacen("principals:\n", more, 1)).unwrap();
+}
+
+fn settling(home: &Path) {
+    more_speakers(home);
+    let deadline = "    deadline_s: 86400\n";
+    let settles = format!("{deadline}    settle_s: 60\n");
+    edit_roles(home, |text| text.replace(deadline, &settles));
+}
+
+const AUDITOR: &str = "Code Auditor";
+const ENGINEER: &str = "Integration Engineer";
+
+/// Sends a verdict into the spool of its sender.
+fn send(court: &Court, source: &str, id: &str, payload: &str) {
+    let folder = match source {
+        "compliance" => "spool/in/compliance/new",
+        _ => "spool/in",
+    };
+    court.send_in(folder, source, id, "council.verdict", payload);
+}
+
+/// Sends verdicts of one batch under these file names.
+fn batch(court: &Court, home: &mut Home, asked: &str, votes: &[(&str, &str, &str, &str)]) {
+    for (file, source, role, stance) in votes {
+        let payload = verdict("req_1", asked, &opinion(role, stance));
+        send(court, source, file, &payload);
+    }
+    for outcome in court.drain(home) {
+        assert!(outcome.answer.error.is_none(), "{:?}", outcome.answer.error);
+    }
+}
+
+fn decided(court: &Court) -> (Vec<CaseDecision>, Stance) {
+    let told = court.told();
+    let rulings: Vec<CaseDecision> = told.rulings.into_values().collect();
+    let outcome = rulings.last().unwrap().outcome;
+    (rulings, outcome)
+}
+
+fn pass_ms(court: &Court, ms: i64) {
+    let clock = &court.place.clock;
+    clock.set(court.place.seams().clock.now().plus_ms(ms));
+}
+
+#[test]
+fn no_file_name_decides_a_case() {
+    let objections = [
+        ("trend-bot-2", AUDITOR, "REJECT", Stance::Reject),
+        ("code-auditor", AUDITOR, "REJECT", Stance::Reject),
+        (
+            "compliance",
+            "Compliance",
+            "NEEDS_MORE_INFO",
+            Stance::NeedsMoreInfo,
+        ),
+    ];
+    for (source, role, stance, expected) in objections {
+        for (approval, objection) in [("a0", "b0"), ("b0", "a0")] {
+            let court = Court::with(&["trend-bot-2", "compliance"], more_speakers);
+            let mut home = court.open();
+            let asked = court.propose(&mut home, "req_1", "CODE_REFACTOR");
+            let engineer = ("e", "integration-engineer", ENGINEER, "APPROVE");
+            batch(&court, &mut home, &asked, &[engineer]);
+            let approves = (approval, "code-auditor", AUDITOR, "APPROVE");
+            batch(
+                &court,
+                &mut home,
+                &asked,
+                &[approves, (objection, source, role, stance)],
+            );
+            let (rulings, outcome) = decided(&court);
+            assert_eq!(
+                (rulings.len(), outcome),
+                (1, expected),
+                "{source} {approval}"
+            );
+            replays(&court.place, home);
+        }
+    }
+}
+
+#[test]
+fn a_complete_case_takes_verdicts_until_it_closes() {
+    for (ms, counts) in [(59_999, true), (60_000, true), (60_001, false)] {
+        let court = Court::with(&["trend-bot-2", "compliance"], settling);
+        let mut home = court.open();
+        let asked = court.propose(&mut home, "req_1", "CODE_REFACTOR");
+        let approvals = [
+            ("a", "code-auditor", AUDITOR, "APPROVE"),
+            ("b", "integration-engineer", ENGINEER, "APPROVE"),
+        ];
+        batch(&court, &mut home, &asked, &approvals);
+        pass_ms(&court, 30_000);
+        // Another vote does not move the time.
+        let again = ("c", "integration-engineer", ENGINEER, "APPROVE");
+        batch(&court, &mut home, &asked, &[again]);
+        assert!(court.told().rulings.is_empty(), "the case still settles");
+        pass_ms(&court, ms - 30_000);
+        let payload = verdict("req_1", &asked, &opinion(AUDITOR, "REJECT"));
+        court.send("trend-bot-2", "d", "council.verdict", &payload);
+        court.drain(&mut home);
+        pass_ms(&court, 60_001 - ms.min(60_000));
+        home.write_news().unwrap();
+        let (rulings, outcome) = decided(&court);
+        // What comes later is an objection, or waits for the decision and is refused.
+        let expected = if counts {
+            Stance::Reject
+        } else {
+            Stance::Approve
+        };
+        assert_eq!((rulings.len(), outcome), (1, expected), "{ms}");
+        assert_eq!(rulings[0].closed_by, ClosedBy::Seats);
+        replays(&court.place, home);
+    }
+}
+
+#[test]
+fn an_objection_after_the_decision_only_lowers_it() {
+    let court = Court::with(&["trend-bot-2", "compliance"], more_speakers);
+    let mut home = court.open();
+    let asked = court.propose(&mut home, "req_1", "CODE_REFACTOR");
+    let approvals = [
+        ("a", "code-auditor", AUDITOR, "APPROVE"),
+        ("b", "integration-engineer", ENGINEER, "APPROVE"),
+        ("c", "compliance", "Compliance", "APPROVE"),
+    ];
+    batch(&court, &mut home, &asked, &approvals);
+    assert_eq!(decided(&court).1, Stance::Approve);
+    let ask = |home: &mut Home, id: &str, source: &str, role: &str, stance: &str| {
+        let payload = verdict("req_1", &asked, &opinion(role, stance));
+        send(&court, source, id, &payload);
+        let done = court.drain(home).remove(0);
+        done.answer.error.map(|error| (error.code, error.message))
+    };
+    // An approval comes too late, and says until when an objection is taken.
+    let late = ask(&mut home, "d", "trend-bot-2", AUDITOR, "APPROVE").unwrap();
+    assert_eq!(late.0, Code::StateConflict);
+    assert!(late.1.contains("only an objection is taken"), "{}", late.1);
+    assert_eq!(
+        ask(
+            &mut home,
+            "e",
+            "compliance",
+            "Compliance",
+            "NEEDS_MORE_INFO"
+        ),
+        None
+    );
+    let (rulings, outcome) = decided(&court);
+    assert_eq!((rulings.len(), outcome), (2, Stance::NeedsMoreInfo));
+    assert_eq!(rulings[1].closed_by, ClosedBy::Objection);
+    let told = court.told();
+    let first = told.rulings.keys().next().copied();
+    assert_eq!(rulings[1].revises, first);
+    for ruling in &rulings {
+        assert_eq!(ruling.copies, ["out/compliance/req_1.decision.json"]);
+    }
+    for place in [
+        "out/req_1.decision.json",
+        "out/compliance/req_1.decision.json",
+    ] {
+        let file = court.file(Path::new("spool").join(place)).unwrap();
+        assert_eq!(file, decision_bytes(&rulings[1]), "{place}");
+    }
+    // A veto lowers it to the end.
+    assert_eq!(ask(&mut home, "f", "trend-bot-2", AUDITOR, "REJECT"), None);
+    assert_eq!(decided(&court).1, Stance::Reject);
+    let late = ask(&mut home, "g", "compliance", "Compliance", "REJECT").unwrap();
+    assert!(late.1.contains("was decided REJECT"), "{}", late.1);
+    replays(&court.place, home);
+}
+
+#[test]
+fn objections_are_taken_for_a_week() {
+    const WEEK_MS: i64 = 604_800_000;
+    for (ms, counts) in [(-1, true), (0, true), (1, false)] {
+        let court = Court::with(&["trend-bot-2", "compliance"], more_speakers);
+        let mut home = court.open();
+        let asked = court.propose(&mut home, "req_1", "CODE_REFACTOR");
+        let approvals = [
+            ("a", "code-auditor", AUDITOR, "APPROVE"),
+            ("b", "integration-engineer", ENGINEER, "APPROVE"),
+        ];
+        batch(&court, &mut home, &asked, &approvals);
+        let at = decided(&court).0[0].timestamp;
+        court.place.clock.set(at.plus_ms(WEEK_MS + ms));
+        let payload = verdict("req_1", &asked, &opinion(AUDITOR, "REJECT"));
+        let done = court.ask(&mut home, "trend-bot-2", "c", "council.verdict", &payload);
+        assert_eq!(done.answer.error.is_none(), counts, "{ms}");
+        let expected = if counts {
+            Stance::Reject
+        } else {
+            Stance::Approve
+        };
+        assert_eq!(decided(&court).1, expected, "{ms}");
+    }
+}
+
+/// One set of votes in any order and in any batches gives one decision, byte for byte.
+#[test]
+fn the_order_of_votes_and_their_batches_do_not_matter() {
+    let speakers = [
+        ("code-auditor", AUDITOR),
+        ("trend-bot-2", AUDITOR),
+        ("integration-engineer", ENGINEER),
+        ("compliance", "Compliance"),
+    ];
+    let fresh = Court::with(&["trend-bot-2", "compliance"], settling);
+    let mut home = fresh.open();
+    let asked = fresh.propose(&mut home, "req_1", "CODE_REFACTOR");
+    home.finish("a case is open").unwrap();
+    drop(home);
+    for seed in 0..12 {
+        let mut dice = Dice::apart(seed);
+        let mut votes: Vec<(&str, &str, &str)> = Vec::new();
+        for (source, role) in speakers {
+            for _ in 0..=dice.below(2) {
+                let stance = ["APPROVE", "APPROVE", "APPROVE", "NEEDS_MORE_INFO", "REJECT"]
+                    [usize::try_from(dice.below(5)).unwrap()];
+                votes.push((source, role, stance));
+            }
+        }
+        let mut decisions: Vec<(Vec<u8>, String)> = Vec::new();
+        for _ in 0..5 {
+            for n in (1..votes.len()).rev() {
+                votes.swap(n, dice.up_to(n));
+            }
+            let court = fresh.fork();
+            let mut home = court.open();
+            let mut rest: &[(&str, &str, &str)] = &votes;
+            let mut number = 0;
+            while !rest.is_empty() {
+                let now = 1 + dice.up_to(rest.len() - 1);
+                let (first, others) = rest.split_at(now);
+                for (source, role, stance) in first {
+                    number += 1;
+                    let payload = verdict("req_1", &asked, &opinion(role, stance));
+                    let id = format!("v{number}");
+                    send(&court, source, &id, &payload);
+                }
+                court.drain(&mut home);
+                pass_ms(&court, 1_000);
+                rest = others;
+            }
+            pass_ms(&court, 60_001);
+            home.write_news().unwrap();
+            let (rulings, outcome) = decided(&court);
+            assert_eq!(rulings.len(), 1, "seed {seed}");
+            decisions.push((decision_bytes(&rulings[0]), outcome.as_str().to_owned()));
+        }
+        decisions.dedup();
+        assert_eq!(decisions.len(), 1, "seed {seed}: {votes:?}");
+    }
+}
+
+#[test]
+fn one_signer_does_not_fill_two_seats() {
+    let alone = |home: &Path| {
+        let path = home.join("rules/principals.yaml");
+        let text = fs::read_to_string(&path).unwrap();
+        let all = format!(
+            "principals:\n  - {{name: boss, role: agent, council_roles: [{AUDITOR}, {ENGINEER}]}}\n"
+        );
+        fs::write(&path, text.replacen("principals:\n", &all, 1)).unwrap();
+    };
+    let court = Court::with(&["boss"], alone);
+    let mut home = court.open();
+    let asked = court.propose(&mut home, "req_1", "CODE_REFACTOR");
+    let approvals = [
+        ("a", "boss", AUDITOR, "APPROVE"),
+        ("b", "boss", ENGINEER, "APPROVE"),
+    ];
+    batch(&court, &mut home, &asked, &approvals);
+    assert!(
+        court.told().rulings.is_empty(),
+        "it waits for a second signer"
+    );
+    pass_ms(&court, 86_400_000);
+    home.write_news().unwrap();
+    let (rulings, outcome) = decided(&court);
+    assert_eq!(outcome, Stance::NeedsMoreInfo);
+    let text = String::from_utf8(decision_bytes(&rulings[0])).unwrap();
+    let why = "Code Auditor and Integration Engineer have 1 signer between them";
+    assert!(text.contains(why), "{text}");
+    replays(&court.place, home);
+    // With a second signer for one of the seats the case is complete.
+    let court = Court::with(&["boss"], alone);
+    let mut home = court.open();
+    let asked = court.propose(&mut home, "req_1", "CODE_REFACTOR");
+    batch(&court, &mut home, &asked, &approvals);
+    let second = ("c", "code-auditor", AUDITOR, "APPROVE");
+    batch(&court, &mut home, &asked, &[second]);
+    assert_eq!(decided(&court).1, Stance::Approve);
+}
