@@ -5,15 +5,16 @@ import re
 import secrets
 import time
 
-from .gate import KEY_CODES, compact, envelope, outcome, say
+from .gate import compact, envelope, outcome, say
 from .venue import RateLimited, Refused, Unavailable, decimal_or_none, now, plain, rounded_up
 
 SNAPSHOT_S = 60.0
 SNAPSHOT_ANSWER_S = 10.0  # before a snapshot that the gate has not read is taken back
 SNAPSHOT_AGAIN_S = 0.5  # after a refusal, and twice as long after each further one
 STALE_SAID = 4  # refusals in a row as stale of which a person is told; one or two come about when things cross
-REFUSED_WAIT_S = 30.0  # before a report is sent again that the gate did not book: a person has to repair something
-KEY_WAIT_S = 1.0  # the same if it was the key: it is tried a few times only
+# Before a report is sent again that the gate did not book, and twice as long after each further refusal, up to the second
+# number: a person has to repair something.
+REFUSED_WAIT_S, REFUSED_WAIT_MAX_S = 1.0, 30.0
 TEXT_MAX = 400
 LETTERS = {"new": "n", "replaced": "n", "trade": "t", "canceled": "c", "expired": "e", "rejected": "r"}
 # What repeating and crossing reports bring about.
@@ -33,7 +34,7 @@ class Reports:
         self.key, self.journal, self.spool, self.run_id, self.venue = key, journal, spool, run_id, venue
         self.snapshot = None  # (request id, bytes, when it was sent)
         self.snapshot_at, self.snapshot_refusals = 0.0, 0
-        self.waits = {}  # by order id: no report of it before this moment
+        self.waits = {}  # by order id: no report of it before this moment, and how long to wait after the next refusal
         # The report that waits for its answer, by its number. One that an earlier run has dropped comes first.
         unanswered = self.journal.all("SELECT n, bytes FROM reports WHERE answer IS NULL ORDER BY n")
         self.sending = next((row["n"] for row in unanswered if spool.is_dropped(json.loads(row["bytes"])["id"])), None)
@@ -76,7 +77,7 @@ class Reports:
     def oldest(self):
         """Returns the report that waits for its answer, or the oldest unanswered one whose order need not wait."""
         if self.sending is None:
-            waiting = [order_id for order_id, at in self.waits.items() if at > time.monotonic()]
+            waiting = [order_id for order_id, (at, _) in self.waits.items() if at > time.monotonic()]
             row = self.journal.one(
                 f"SELECT n FROM reports WHERE answer IS NULL AND order_id NOT IN ({','.join('?' * len(waiting))})"
                 " ORDER BY n LIMIT 1", *waiting,
@@ -100,7 +101,8 @@ class Reports:
         if code not in EXPECTED:
             say(f"the gate refuses report {row['exec_id']}: {code}: {message}")
         if code not in FINAL:
-            self.waits[row["order_id"]] = time.monotonic() + (KEY_WAIT_S if code in KEY_CODES else REFUSED_WAIT_S)
+            _, wait_s = self.waits.get(row["order_id"], (0.0, REFUSED_WAIT_S))
+            self.waits[row["order_id"]] = time.monotonic() + wait_s, min(2 * wait_s, REFUSED_WAIT_MAX_S)
             self.sign_anew(row, told)
             return True
         self.waits.pop(row["order_id"], None)
