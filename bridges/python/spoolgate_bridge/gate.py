@@ -100,7 +100,7 @@ class Spool:
         answer = self.read(path)
         if answer is None:
             # Refused before its signature was verified. What an earlier run left there is no answer to this one.
-            refused = os.path.join(self.answers, f"{request_id}.error.json")
+            refused = os.path.join(self.answers, f"{request_id}.json.error.json")
             answer = self.read(refused)
             if answer is not None:
                 remove(refused)

@@ -84,7 +84,7 @@ class Gate:
             if code is not None:
                 answer = {"id": told["id"], "status": "error", "error": {"code": code, "message": code}}
             if code == "SIGNATURE_INVALID":
-                name = name.replace(".json", ".error.json")  # nobody knows yet whose id it is
+                name = f"{name}.error.json"  # nobody knows yet whose id it is
             path = os.path.join(self.home, "spool", "out", name)
             with open(path + ".tmp", "w", encoding="utf-8") as file:
                 json.dump(answer, file)

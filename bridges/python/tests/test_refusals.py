@@ -130,7 +130,7 @@ class Keys(Case):
         r.gate.is_answering = False
         r.gate.tell("o-1", 1, price="90")
         r.turn(2)
-        name = os.listdir(os.path.join(r.gate.home, "spool", "in"))[0].replace(".json", ".error.json")
+        name = os.listdir(os.path.join(r.gate.home, "spool", "in"))[0] + ".error.json"
         path = os.path.join(r.gate.home, "spool", "out", name)
         with open(path, "w", encoding="utf-8") as file:
             json.dump({"status": "error", "error": {"code": "SIGNATURE_INVALID", "message": "no"}}, file)

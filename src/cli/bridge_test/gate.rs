@@ -403,8 +403,9 @@ impl Gate {
             Some(known) => known.clone(),
             None => answer(&id, self.decide(report, envelope, trace, exchange)),
         };
+        // Named by the file, as nobody has proved yet whose id it is.
         let ending = if is_of_key(&answer) {
-            "error.json"
+            "json.error.json"
         } else {
             "json"
         };
