@@ -32,6 +32,8 @@ const HOME_ID: &str = "bridge-test";
 const REPORT: &str = "venue.report";
 /// The code of a request that no key of its source has signed.
 const KEY_REFUSED: &str = "SIGNATURE_INVALID";
+/// The status of an answer after which the same request is sent again.
+const LATER: &str = "rate_limited";
 /// Time between two writes of `.gate`.
 const FRESH_EVERY: Duration = Duration::from_secs(1);
 /// How long a `.gate` is valid, in ms.
@@ -411,7 +413,7 @@ impl Gate {
         };
         let out = self.home.join("spool/out").join(format!("{id}.{ending}"));
         self.put(&out, &format!("{answer}\n"))?;
-        if answer["status"] != "rate_limited" {
+        if answer.get("status").and_then(Value::as_str) != Some(LATER) {
             self.answers.insert(id, answer);
         }
         remove(path)?;
@@ -611,19 +613,26 @@ fn remove(path: &Path) -> io::Result<()> {
 
 fn answer(id: &str, refused: Option<&str>) -> Value {
     let now = SystemClock::default().now();
-    let mut answer =
-        json!({"requestId": id, "timestamp": now, "status": "success", "auditRef": "1"});
-    if let Some(code) = refused {
-        answer["status"] = json!("error");
-        answer["error"] = json!({"code": code, "message": "refused by the suite"});
-    }
-    if refused == Some("RATE_LIMITED") {
-        answer["status"] = json!("rate_limited");
-        answer["data"] = json!({"retryAfterMs": 100});
-    }
-    answer
+    let (status, data) = match refused {
+        None => ("success", json!(null)),
+        Some("RATE_LIMITED") => (LATER, json!({"retryAfterMs": 100})),
+        Some(_) => ("error", json!(null)),
+    };
+    let error = refused.map(|code| json!({"code": code, "message": "refused by the suite"}));
+    let mut answer = BTreeMap::from([
+        ("requestId", json!(id)),
+        ("timestamp", json!(now)),
+        ("status", json!(status)),
+        ("data", data),
+        ("error", json!(error)),
+        ("auditRef", json!("1")),
+    ]);
+    // Absent rather than null, as the gate writes it.
+    answer.retain(|_, member| !member.is_null());
+    json!(answer)
 }
 
 fn is_of_key(answer: &Value) -> bool {
-    answer["error"]["code"] == KEY_REFUSED
+    let code = answer.pointer("/error/code");
+    code.and_then(Value::as_str) == Some(KEY_REFUSED)
 }
