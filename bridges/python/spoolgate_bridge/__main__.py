@@ -1,10 +1,11 @@
 """The command `spoolgate-bridge`."""
 import argparse
+import errno
 import sqlite3
 import sys
 
 from .core import Bridge
-from .gate import read_key, say
+from .gate import KeyRefused, read_key, say
 from .mock_venue import MockVenue
 from .venue import CannotStart, RateLimited, Refused, Unavailable
 
@@ -16,8 +17,10 @@ examples:
   spoolgate-bridge --home my-home --key exchange.key --state exchange-state --venue mock:exchange.sock
 
 Stops: SIGTERM and SIGINT. Entries are taken out of the market then; stops and exits stay at the venue.
-Exit codes: 0 ended in order, 1 gave up (start it again), 2 cannot start.
+Exit codes: 0 ended in order, 1 gave up (start it again), 2 cannot start or the gate refuses the key (a person has to act).
 """
+# What a person has to repair. Other errors of the system, such as a full disk, end by themselves.
+LASTING = {errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EROFS, errno.ENAMETOOLONG}
 
 
 def symbols_of(pairs):
@@ -60,6 +63,22 @@ def venue_of(told, is_private):
     raise CannotStart(f"`--venue {told.venue}` is neither mock:SOCKET nor ccxt:NAME")
 
 
+def is_lasting(error):
+    """Whether a failure to start remains until a person changes something."""
+    if isinstance(error, OSError):
+        return error.errno in LASTING
+    return not isinstance(error, (Unavailable, RateLimited, Refused, sqlite3.OperationalError))
+
+
+def key_refused(file, key, error):
+    """Returns what a person reads whose key the gate refuses."""
+    name = key["principal"]
+    return (
+        f"the gate refuses key {key['key_id']} of `{name}` in `{file}`: {error}. Look for `{name}` in rules/principals.yaml and"
+        f" in `spoolgate keys list`, make a key with `spoolgate keys add {name} --out FILE` if need be, and start again with it"
+    )
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser(
         prog="spoolgate-bridge", description="Carries out the orders of a spoolgate home at an exchange.",
@@ -72,17 +91,18 @@ def main(arguments=None):
     venue_arguments(parser)
     told = parser.parse_args(arguments)
     try:
+        key = read_key(told.key)
         venue = venue_of(told, is_private=True)
-        bridge = Bridge(told.home, read_key(told.key), told.state, venue)
+        bridge = Bridge(told.home, key, told.state, venue)
         venue.start()
-    except (Unavailable, RateLimited, Refused) as error:
-        say(f"gave up: the venue does not answer: {error}")
-        return 1
-    except (CannotStart, OSError, ValueError, KeyError, TypeError, sqlite3.Error) as error:
+    except (Unavailable, RateLimited, Refused, CannotStart, OSError, ValueError, KeyError, TypeError, sqlite3.Error) as error:
         print(f"spoolgate-bridge: cannot start: {error}", file=sys.stderr)
-        return 2
+        return 2 if is_lasting(error) else 1
     try:
         bridge.run()
+    except KeyRefused as error:
+        say(f"ended: {key_refused(told.key, key, error)}")
+        return 2
     except Exception as error:  # whatever it is: what was done is in the journal, and the next run goes on from there
         say(f"gave up: {error!r}")
         return 1

@@ -18,7 +18,7 @@ import time
 from decimal import Decimal
 
 from . import snapshot
-from .gate import Alive, Outbox, Spool, compact, say
+from .gate import Alive, KeyRefused, Outbox, Spool, compact, say
 from .journal import Journal
 from .reports import Reports, fee_of
 from .venue import (
@@ -44,7 +44,7 @@ class Bridge:
         spool, self.outbox = Spool(home, key), Outbox(home, key["principal"])
         self.venue, self.journal = venue, Journal(state)
         self.alive = Alive(self.outbox.folder)
-        self.reports = Reports(key, self.journal, spool, self.alive.run_id)
+        self.reports = Reports(key, self.journal, spool, self.alive.run_id, venue)
         self.epoch = int(self.journal.meta("epoch") or 0)
         self.is_gate_valid = False
         self.is_stopping = False
@@ -59,7 +59,7 @@ class Bridge:
     # -- the main loop
 
     def run(self):
-        """Works until SIGTERM or SIGINT, and ends in order."""
+        """Works until SIGTERM or SIGINT, and ends in order. Raises `KeyRefused` after it has ended in order for that."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: setattr(self, "is_stopping", True))
         self.alive.start()
@@ -69,6 +69,9 @@ class Bridge:
                 if not self.step():
                     time.sleep(0.02)
             self.farewell()
+        except KeyRefused:
+            self.farewell(is_heard=False)
+            raise
         finally:
             self.alive.end()
             self.journal.close()
@@ -130,8 +133,11 @@ class Bridge:
         self.not_before = time.monotonic() + wait_s
         self.backoff_s = min(self.backoff_s * 2, BACKOFF_MAX_S)
 
-    def farewell(self):
-        """Takes entries out of the market, because nobody would place their stops. Stops and exits stay."""
+    def farewell(self, is_heard=True):
+        """Takes entries out of the market, because nobody would place their stops. Stops and exits stay.
+
+        `is_heard`: the gate reads what this bridge signs.
+        """
         deadline, self.not_before = time.monotonic() + FAREWELL_S, 0.0
 
         def leave():
@@ -144,8 +150,10 @@ class Bridge:
             self.alive.turned_at, self.is_gate_valid = time.monotonic(), False
             self.at_venue(leave)
             self.reports.flush()
-            self.reports.send()
-            if not self.reports.has_news() and not self.journal.attempts("state = 'working' AND reduces = 0"):
+            if is_heard:
+                self.reports.send()
+            is_told = not is_heard or not self.reports.has_news()
+            if is_told and not self.journal.attempts("state IN ('sending', 'working') AND reduces = 0"):
                 break
             time.sleep(0.02)
         if self.is_timer_armed:

@@ -4,15 +4,14 @@ The feed needs no key of the exchange, only that of a principal of role `feed`. 
 neither stops when the other does.
 """
 import argparse
-import json
 import secrets
 import signal
 import sys
 import time
 from decimal import Decimal
 
-from .__main__ import venue_arguments, venue_of
-from .gate import Spool, compact, envelope, read_key, say
+from .__main__ import key_refused, venue_arguments, venue_of
+from .gate import KeyRefused, Spool, compact, envelope, outcome, read_key, say
 from .venue import CannotStart, RateLimited, Refused, Unavailable, now, plain
 
 ANSWER_WAIT_S = 10.0
@@ -23,7 +22,8 @@ examples:
   spoolgate-feed --home my-home --key prices.key --venue ccxt:binance --symbol BTC-USD=BTC/USDT --every 2
   spoolgate-feed --home my-home --key prices.key --venue mock:exchange.sock --symbol BTC-USD
 
-Exit codes: 0 ended in order (SIGTERM, SIGINT), 1 gave up (start it again), 2 cannot start.
+Exit codes: 0 ended in order (SIGTERM, SIGINT), 1 gave up (start it again), 2 cannot start or the gate refuses the key (a person
+has to act).
 """
 
 
@@ -57,9 +57,9 @@ class Feed:
         while time.monotonic() < deadline:
             answer = self.spool.exchange(request_id, content)
             if answer is not None:
-                if answer["status"] != "success":
-                    error = answer.get("error") or {}
-                    say(f"the gate refuses a quote of {symbol}: {error.get('code')}: {error.get('message')}")
+                code, message = outcome(answer)
+                if code != "booked":
+                    say(f"the gate refuses a quote of {symbol}: {code}: {message}")
                 return
             time.sleep(0.01)
         self.spool.withdraw(request_id)
@@ -103,7 +103,10 @@ def main(arguments=None):
         except (Unavailable, RateLimited, Refused) as error:
             say(f"no quote: {error}")
             wait_ms = min(wait_ms * 2, int(BACKOFF_MAX_S) * 1000)
-        except (OSError, ValueError, json.JSONDecodeError) as error:
+        except KeyRefused as error:
+            say(f"ended: {key_refused(told.key, key, error)}")
+            return 2
+        except (OSError, ValueError) as error:
             say(f"gave up: {error!r}")
             return 1
         deadline = time.monotonic() + wait_ms / 1000

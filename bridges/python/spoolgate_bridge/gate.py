@@ -14,12 +14,19 @@ import threading
 import time
 from decimal import Decimal
 
-from .venue import moment, now
+from .venue import CannotStart, moment, now
 
 ANSWER_WAIT_S = 2.0  # before the same bytes are sent again
-REFUSED_WAIT_S = 30.0  # before they are sent again if the gate refused the envelope: a person has to repair something
+# Refusals in a row after which a key counts as refused. One is not enough: anybody who may write into the inbox can drop a
+# file under the id of somebody else's request, and have that refused.
+KEY_REFUSALS = 3
+KEY_CODES = {"SIGNATURE_INVALID", "NOT_PERMITTED", "WRONG_SPOOL"}
 ALIVE_S = 2.0
 STUCK_S = 30.0  # of the main loop, after which `.alive` says that the venue is down
+
+
+class KeyRefused(Exception):
+    """The gate refuses what this key signs. Nothing gets better by itself: a person has to change the key or the rules."""
 
 
 def say(text):
@@ -38,9 +45,9 @@ def read_key(path):
     return key
 
 
-def envelope(key, request_id, action, payload):
-    """Returns a signed request as bytes. `payload` is JSON text without spaces."""
-    stamp = now()
+def envelope(key, request_id, action, payload, stamp=None):
+    """Returns a request as bytes, signed at `stamp` or now. `payload` is JSON text without spaces."""
+    stamp = stamp or now()
     message = f"{request_id}|{stamp}|{action}|{hashlib.sha256(payload.encode()).hexdigest()}"
     signature = hmac.new(bytes.fromhex(key["secret"]), message.encode(), "sha256").hexdigest()
     text = json.dumps
@@ -52,6 +59,14 @@ def envelope(key, request_id, action, payload):
 
 def compact(value):
     return json.dumps(value, separators=(",", ":"))
+
+
+def remove(path):
+    """Removes a file that may be gone."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
 
 
 def sync_folder(path):
@@ -70,59 +85,80 @@ class Spool:
         self.inbox = os.path.join(home, "spool", "in")
         self.answers = os.path.join(home, "spool", "out")
         if not os.path.isdir(self.inbox):
-            raise FileNotFoundError(f"`{home}` is not a home of spoolgate: it has no folder spool/in")
+            raise CannotStart(f"`{home}` is not a home of spoolgate: it has no folder spool/in")
         self.next_drop = {}
+        self.key_refusals, self.refusal = 0, ""
 
     def exchange(self, request_id, content):
-        """Sends a request, again every 2 s, and returns its answer, or None as long as there is none."""
+        """Sends a request, again every 2 s, and returns its answer, or None as long as there is none.
+
+        Raises `KeyRefused` in the call after the last of too many refusals, so that the caller has dealt with that one.
+        """
+        if self.key_refusals >= KEY_REFUSALS:
+            raise KeyRefused(self.refusal)
         path = os.path.join(self.answers, f"{request_id}.json")
         answer = self.read(path)
+        if answer is None:
+            # Refused before its signature was verified. What an earlier run left there is no answer to this one.
+            refused = os.path.join(self.answers, f"{request_id}.json.error.json")
+            answer = self.read(refused)
+            if answer is not None:
+                remove(refused)
+                answer = answer if request_id in self.next_drop else None
         if answer is not None and answer["status"] == "rate_limited":
             # The id is not used up: the same bytes go again when the gate says so.
-            os.unlink(path)
+            remove(path)
             wait = (answer.get("data") or {}).get("retryAfterMs", 1000) / 1000
             self.next_drop[request_id] = time.monotonic() + wait
             return None
         if answer is not None:
             self.next_drop.pop(request_id, None)
+            code, message = outcome(answer)
+            self.key_refusals = self.key_refusals + 1 if code in KEY_CODES else 0
+            self.refusal = f"{code}: {message}"
             return answer
         if time.monotonic() >= self.next_drop.get(request_id, 0):
-            refused = os.path.join(self.answers, f"{request_id}.error.json")
-            answer = self.read(refused)
-            if answer is not None:
-                # Refused before its signature was verified: a key or a rule has to be repaired first.
-                say(f"the gate refuses `{request_id}`: {(answer.get('error') or {}).get('message')}; sent again in 30 s")
-                os.unlink(refused)
-                self.next_drop[request_id] = time.monotonic() + REFUSED_WAIT_S
-                return None
             self.drop(request_id, content)
             self.next_drop[request_id] = time.monotonic() + ANSWER_WAIT_S
         return None
 
     @staticmethod
     def read(path):
+        """Returns an answer, or None if there is none, or one that is still being written."""
         try:
             with open(path, encoding="utf-8") as file:
-                return json.loads(file.read(), parse_float=Decimal)
-        except FileNotFoundError:
+                answer = json.loads(file.read(), parse_float=Decimal)
+        except (FileNotFoundError, ValueError):
             return None
+        return answer if isinstance(answer, dict) and "status" in answer else None
 
     def drop(self, request_id, content):
         # Under a name that the gate passes over, then renamed: it never sees half a file.
         hidden = os.path.join(self.inbox, f".{request_id}.tmp")
-        with open(hidden, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with open(hidden, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            remove(hidden)  # a full disk is not filled further
+            raise
         os.rename(hidden, os.path.join(self.inbox, f"{request_id}.json"))
+
+    def is_dropped(self, request_id):
+        """Whether a request lies in the inbox, perhaps since an earlier run."""
+        return os.path.exists(os.path.join(self.inbox, f"{request_id}.json"))
 
     def withdraw(self, request_id):
         """Takes back a request that the gate has not read."""
         self.next_drop.pop(request_id, None)
-        try:
-            os.unlink(os.path.join(self.inbox, f"{request_id}.json"))
-        except FileNotFoundError:
-            pass
+        remove(os.path.join(self.inbox, f"{request_id}.json"))
+
+
+def outcome(answer):
+    """Returns the code of an answer, `booked` if it is a success, and the gate's words."""
+    error = answer.get("error") or {}
+    return "booked" if answer["status"] == "success" else error.get("code") or answer["status"], error.get("message")
 
 
 class Outbox:
@@ -166,10 +202,7 @@ class Outbox:
                 os.rename(path, f"{path}.bad")
         keep(told)
         for name in names:
-            try:
-                os.unlink(os.path.join(self.taken, name))
-            except FileNotFoundError:
-                pass
+            remove(os.path.join(self.taken, name))
         return bool(names)
 
     def gate_epoch(self):

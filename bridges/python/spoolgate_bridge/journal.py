@@ -6,7 +6,7 @@ import secrets
 import sqlite3
 from decimal import Decimal
 
-from .venue import plain_or_none
+from .venue import CannotStart, plain_or_none
 
 SCHEMA = """
 -- One version of an order, as the gate states it. class: 0 cancel, 1 reduces, 2 entry. begun: what worked before may be
@@ -44,12 +44,21 @@ class Journal:
         try:
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise OSError(f"another bridge works with `{folder}`") from error
-        self.db = sqlite3.connect(os.path.join(folder, "journal.db"), isolation_level=None)
+            raise CannotStart(f"another bridge works with `{folder}`") from error
+        path = os.path.join(folder, "journal.db")
+        self.db = sqlite3.connect(path, isolation_level=None)
         self.db.row_factory = sqlite3.Row
-        self.db.execute("PRAGMA journal_mode=WAL")
-        self.db.execute("PRAGMA synchronous=FULL")
-        self.db.executescript(SCHEMA)
+        try:
+            self.db.execute("PRAGMA journal_mode=WAL")
+            self.db.execute("PRAGMA synchronous=FULL")
+            self.db.executescript(SCHEMA)
+            faults = self.db.execute("PRAGMA quick_check(1)").fetchone()[0]
+        except sqlite3.OperationalError:
+            raise  # the disk is full, or locked, which ends
+        except sqlite3.DatabaseError as error:
+            faults = str(error)
+        if faults != "ok":
+            raise CannotStart(f"`{path}` is damaged ({faults}); the section on a lost journal in README.md says what to do")
         self.depth = 0
         if self.meta("id") is None:
             # Ids of requests are used once for ever, also if this folder is lost and made anew.

@@ -1,28 +1,43 @@
 """What a bridge tells the gate: reports, one after the other, and snapshots when nothing else is left to say."""
 import hashlib
+import json
 import re
 import secrets
 import time
 
-from .gate import compact, envelope, say
-from .venue import now, plain, rounded_up
+from .gate import compact, envelope, outcome, say
+from .venue import RateLimited, Refused, Unavailable, decimal_or_none, now, plain, rounded_up
 
 SNAPSHOT_S = 60.0
 SNAPSHOT_ANSWER_S = 10.0  # before a snapshot that the gate has not read is taken back
-SNAPSHOT_AGAIN_S = 0.5
+SNAPSHOT_AGAIN_S = 0.5  # after a refusal, and twice as long after each further one
+STALE_SAID = 4  # refusals in a row as stale of which a person is told; one or two come about when things cross
+# Before a report is sent again that the gate did not book, and twice as long after each further refusal, up to the second
+# number: a person has to repair something.
+REFUSED_WAIT_S, REFUSED_WAIT_MAX_S = 1.0, 30.0
 TEXT_MAX = 400
 LETTERS = {"new": "n", "replaced": "n", "trade": "t", "canceled": "c", "expired": "e", "rejected": "r"}
-# What repeating and crossing reports bring about. Any other refusal means that gate and venue differ.
+# What repeating and crossing reports bring about.
 EXPECTED = {"booked", "REPORT_DUPLICATE", "REPORT_UNKNOWN"}
+# The gate has it in its books, or has recorded that book and venue differ. After any other refusal it knows nothing of it.
+FINAL = EXPECTED | {"REPORT_OUT_OF_ORDER", "REPORT_IMPOSSIBLE"}
 
 
 class Reports:
-    """Reports are signed once, kept in the journal, and sent until they are answered."""
+    """Reports are signed once, kept in the journal, and sent until they are answered.
 
-    def __init__(self, key, journal, spool, run_id):
-        self.key, self.journal, self.spool, self.run_id = key, journal, spool, run_id
+    A refusal by which the gate knows nothing of the report is no answer: the report is signed anew, with another request id
+    and the same `exec_id`, and sent again after those of other orders.
+    """
+
+    def __init__(self, key, journal, spool, run_id, venue):
+        self.key, self.journal, self.spool, self.run_id, self.venue = key, journal, spool, run_id, venue
         self.snapshot = None  # (request id, bytes, when it was sent)
-        self.snapshot_at = 0.0
+        self.snapshot_at, self.snapshot_refusals = 0.0, 0
+        self.waits = {}  # by order id: no report of it before this moment, and how long to wait after the next refusal
+        # The report that waits for its answer, by its number. One that an earlier run has dropped comes first.
+        unanswered = self.journal.all("SELECT n, bytes FROM reports WHERE answer IS NULL ORDER BY n")
+        self.sending = next((row["n"] for row in unanswered if spool.is_dropped(json.loads(row["bytes"])["id"])), None)
 
     def pend(self, order_id, version, exec_type, text=None):
         """Reports as soon as the trades before it are booked."""
@@ -56,24 +71,44 @@ class Reports:
         self.journal.run(
             "INSERT OR IGNORE INTO reports VALUES (?, ?, ?, ?, ?, ?, NULL)",
             n, exec_id, order_id, rest.get("version"), exec_type,
-            envelope(self.key, self.request_id(n), "venue.report", compact(payload)),
+            envelope(self.key, f"{self.key['principal']}-{self.journal.meta('id')}-{n}", "venue.report", compact(payload)),
         )
 
-    def request_id(self, n):
-        return f"{self.key['principal']}-{self.journal.meta('id')}-{n}"
+    def oldest(self):
+        """Returns the report that waits for its answer, or the oldest unanswered one whose order need not wait."""
+        if self.sending is None:
+            waiting = [order_id for order_id, (at, _) in self.waits.items() if at > time.monotonic()]
+            row = self.journal.one(
+                f"SELECT n FROM reports WHERE answer IS NULL AND order_id NOT IN ({','.join('?' * len(waiting))})"
+                " ORDER BY n LIMIT 1", *waiting,
+            )
+            self.sending = row and row["n"]
+        return self.sending and self.journal.one("SELECT * FROM reports WHERE n = ?", self.sending)
 
     def send(self):
         """Sends the oldest report without an answer. Returns whether one was answered."""
-        row = self.journal.one("SELECT * FROM reports WHERE answer IS NULL ORDER BY n LIMIT 1")
-        answer = row and self.spool.exchange(self.request_id(row["n"]), row["bytes"])
-        if not answer:
+        row = self.oldest()
+        if row is None:
             return False
-        error = answer.get("error") or {}
-        code = "booked" if answer["status"] == "success" else error.get("code") or answer["status"]
+        told = json.loads(row["bytes"])
+        # The same bytes again, unless the key is another one than in the run that signed them.
+        content = envelope(self.key, told["id"], told["action"], compact(told["payload"]), told["timestamp"])
+        answer = self.spool.exchange(told["id"], content)
+        if answer is None:
+            return False
+        self.sending = None
+        code, message = outcome(answer)
         if code not in EXPECTED:
-            say(f"the gate refuses report {row['exec_id']}: {code}: {error.get('message')}")
+            say(f"the gate refuses report {row['exec_id']}: {code}: {message}")
+        if code not in FINAL:
+            _, wait_s = self.waits.get(row["order_id"], (0.0, REFUSED_WAIT_S))
+            self.waits[row["order_id"]] = time.monotonic() + wait_s, min(2 * wait_s, REFUSED_WAIT_MAX_S)
+            self.sign_anew(row, told)
+            return True
+        self.waits.pop(row["order_id"], None)
         with self.journal:
-            self.journal.run("UPDATE reports SET answer = ? WHERE n = ?", code, row["n"])
+            # The last number is that of the report which was answered last: a snapshot states it.
+            self.journal.run("UPDATE reports SET answer = ?, n = (SELECT max(n) + 1 FROM reports) WHERE n = ?", code, row["n"])
             if code == "REPORT_UNKNOWN" and row["exec_type"] in ("new", "replaced"):
                 # The gate does not have an order that works: it heard of its end while this instruction was on its way.
                 self.journal.run(
@@ -81,6 +116,19 @@ class Reports:
                     row["order_id"], row["version"],
                 )
         return True
+
+    def sign_anew(self, row, told):
+        """Signs a report that the gate did not book under another request id: a refusal may have used the first one up."""
+        payload = told["payload"]
+        if payload.get("fee_currency") and "fee_value" not in payload:
+            symbol = self.journal.one("SELECT symbol FROM attempts WHERE order_id = ?", row["order_id"])["symbol"]
+            try:
+                payload.update(value_of_fee(self.venue, symbol, payload["fee_currency"], decimal_or_none(payload["fee"])))
+            except (RateLimited, Refused, Unavailable) as error:
+                say(f"the venue does not say what the fee of {row['exec_id']} is worth: {error}")
+        request_id = f"{self.key['principal']}-{self.journal.meta('id')}-{secrets.token_hex(8)}"
+        content = envelope(self.key, request_id, told["action"], compact(payload))
+        self.journal.run("UPDATE reports SET bytes = ? WHERE n = ?", content, row["n"])
 
     def has_news(self):
         """Whether something has happened that the gate has not heard, or that is not known yet."""
@@ -115,26 +163,29 @@ class Reports:
         if answer is None:
             return False
         self.snapshot = None
-        error = answer.get("error") or {}
-        if error.get("code") == "SNAPSHOT_STALE":
-            self.snapshot_at = time.monotonic() + SNAPSHOT_AGAIN_S
-        elif answer["status"] != "success":
-            say(f"the gate refuses a snapshot: {error.get('code')}: {error.get('message')}")
+        code, message = outcome(answer)
+        if code == "booked":
+            self.snapshot_refusals = 0
+            return True
+        self.snapshot_at = time.monotonic() + min(SNAPSHOT_AGAIN_S * 2**self.snapshot_refusals, SNAPSHOT_S)
+        self.snapshot_refusals = min(self.snapshot_refusals + 1, 10)
+        if code != "SNAPSHOT_STALE" or self.snapshot_refusals >= STALE_SAID:
+            say(f"the gate refuses a snapshot, and takes no entries without one: {code}: {message}")
         return True
 
 
 def fee_of(trade, venue):
     """Returns the members of a report that state the fee. One in a third currency is valued, never guessed."""
-    base, _, quote = trade.symbol.partition("-")
     told = {"fee": plain(rounded_up(trade.fee))}
-    if trade.fee_currency != quote:
+    if trade.fee_currency != trade.symbol.partition("-")[2]:
         told["fee_currency"] = trade.fee_currency
-    if trade.fee_currency not in (base, quote):
-        value = trade.fee_value
-        if value is None:
-            value = venue.value(trade.fee_currency, quote, trade.fee)
-        if value is not None:
-            told["fee_value"] = plain(rounded_up(value))
-        else:
-            say(f"no price for the fee of trade {trade.trade_id} in {trade.fee_currency}: the gate refuses the trade")
-    return told
+    if trade.fee_value is not None:
+        return {**told, "fee_value": plain(rounded_up(trade.fee_value))}
+    return {**told, **value_of_fee(venue, trade.symbol, trade.fee_currency, trade.fee)}
+
+
+def value_of_fee(venue, symbol, currency, fee):
+    """Returns the member that states what a fee in a third currency is worth, if the venue has a price."""
+    base, _, quote = symbol.partition("-")
+    value = None if currency in (base, quote) else venue.value(currency, quote, fee)
+    return {} if value is None else {"fee_value": plain(rounded_up(value))}

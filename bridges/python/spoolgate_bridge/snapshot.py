@@ -1,7 +1,7 @@
 """The members of a snapshot: what is at the venue, in the gate's words."""
 from decimal import Decimal
 
-from .venue import decimal_or_none, plain, plain_or_none
+from .venue import decimal_or_none, plain, plain_or_none, rounded_down
 
 ORDERS_MAX, LIST_MAX = 1000, 100
 
@@ -11,7 +11,7 @@ def members(journal, opens, balances, positions):
     foreign = [order for name, order in opens.items() if not journal.attempt(name)]
     return {
         "balances": [
-            {"currency": currency, "total": plain(total), "available": plain(available)}
+            {"currency": currency, "total": plain(rounded_down(total)), "available": plain(rounded_down(available))}
             for currency, total, available in balances[:LIST_MAX]
         ],
         "positions": [{"symbol": symbol, "size": plain(size)} for symbol, size in positions[:LIST_MAX]],

@@ -8,7 +8,7 @@ import abc
 import datetime
 import re
 from dataclasses import dataclass
-from decimal import ROUND_UP, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from typing import Optional
 
 OPEN, CLOSED, CANCELED, EXPIRED, REJECTED = "open", "closed", "canceled", "expired", "rejected"
@@ -150,8 +150,19 @@ def plain_or_none(number: Optional[Decimal]) -> Optional[str]:
 
 def rounded_up(number: Decimal) -> Decimal:
     """Returns a fee with no more decimals than the gate reads, never less than it was."""
-    smallest = Decimal(1).scaleb(-DECIMALS)
-    return number if number == number.quantize(smallest) else number.quantize(smallest, ROUND_UP)
+    return rounded(number, ROUND_CEILING)
+
+
+def rounded_down(number: Decimal) -> Decimal:
+    """Returns a balance with no more decimals than the gate reads, never more than it was."""
+    return rounded(number, ROUND_FLOOR)
+
+
+def rounded(number: Decimal, how: str) -> Decimal:
+    with localcontext() as context:
+        context.prec = 60  # enough for every coin; `quantize` refuses what does not fit
+        smallest = Decimal(1).scaleb(-DECIMALS)
+        return number if number == number.quantize(smallest) else number.quantize(smallest, how)
 
 
 def decimal_or_none(text) -> Optional[Decimal]:

@@ -212,6 +212,12 @@ class Recorded(unittest.TestCase):
             self.check_no_float(row)
         self.done()
 
+    def test_what_the_gate_compares_comes_before_hundreds_of_other_coins(self):
+        total = {f"A{n:03}": "1" for n in range(400)} | dict.fromkeys(self.venue.currencies, "1")
+        self.venue.exchange.fetch_balance = lambda: {"total": total, "free": total}
+        rows = self.venue.balances()
+        self.assertEqual(([row[0] for row in rows[:2]], len(rows)), (["BTC", "USD"], 402))
+
     def test_quote(self):
         self.play("quote")
         self.assertEqual(self.venue.quote("BTC-USD")[:2], (Decimal("6791"), Decimal("6791.1")))

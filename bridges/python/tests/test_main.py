@@ -108,6 +108,44 @@ class Commands(unittest.TestCase):
         second = self.gate.alive()
         self.assertEqual((second["run"], second["venue"]), (first["run"], "down"))
 
+    def test_a_key_that_the_gate_refuses_ends_bridge_and_feed_with_2(self):
+        self.exchange("100")
+        bridge = self.bridge()
+        self.wait(lambda: self.gate.snapshots, "a snapshot")
+        self.gate.tell("o-1", 1, price="90")
+        self.wait(lambda: ("o-1", "new") in self.kinds(), "the entry works")
+        self.gate.key_code = "SIGNATURE_INVALID"
+        self.gate.tell("o-2", 1, price="91", reduces=False)
+        self.wait(lambda: bridge.poll() is not None, "it ends")
+        said = bridge.stderr.read()
+        self.assertEqual(bridge.returncode, 2, said)
+        self.assertIn(f"key k1 of `exchange` in `{self.key}`: SIGNATURE_INVALID", said)
+        feed = self.start(
+            "spoolgate_bridge.feed", "--home", self.gate.home, "--key", self.key, "--venue", f"mock:{self.socket}",
+            "--symbol", "BTC-USD", "--every", "0.05",
+        )
+        self.wait(lambda: feed.poll() is not None, "the feed ends")
+        self.assertEqual(feed.returncode, 2)
+        self.assertIn("spoolgate keys add exchange", feed.stderr.read())
+        # The next run, with a key that counts, tells what was left, and that the entries were taken out.
+        self.gate.key_code = None
+        self.bridge()
+        self.wait(lambda: {("o-1", "canceled"), ("o-2", "canceled")} <= set(self.kinds()), "nothing is lost")
+
+    def test_sigterm_while_the_exchange_does_not_answer_ends_when_the_call_is_over(self):
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(self.socket)
+        listener.listen()
+        bridge = self.bridge()
+        connection, _ = listener.accept()
+        self.assertTrue(connection.recv(1))  # a request is under way
+        bridge.send_signal(signal.SIGTERM)
+        listener.close()
+        os.unlink(self.socket)
+        connection.close()
+        self.wait(lambda: bridge.poll() is not None, "it ends")
+        self.assertEqual(bridge.returncode, 0)
+
     def test_a_second_bridge_of_the_same_state_exits_2(self):
         self.exchange("100")
         self.bridge()

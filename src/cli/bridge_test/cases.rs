@@ -18,7 +18,7 @@ pub(super) struct Case {
 }
 
 /// All cases.
-pub(super) const CASES: [Case; 26] = [
+pub(super) const CASES: [Case; 28] = [
     Case {
         name: "take-by-rename",
         due: "an instruction that the gate takes back is never carried out",
@@ -65,6 +65,16 @@ pub(super) const CASES: [Case; 26] = [
         run: fills::partial_fills,
     },
     Case {
+        name: "not-booked",
+        due: "a report that is not booked comes again, under a fresh id and the same `exec_id`",
+        run: refusals::not_booked,
+    },
+    Case {
+        name: "key-refused",
+        due: "a key that the gate refuses ends the bridge with 2, without entries, and loses nothing",
+        run: refusals::key_refused,
+    },
+    Case {
         name: "polls-out-of-order",
         due: "a trade that is published late is reported, and no end before it",
         run: fills::polls_out_of_order,
@@ -76,7 +86,7 @@ pub(super) const CASES: [Case; 26] = [
     },
     Case {
         name: "base-fee",
-        due: "a fee in the base currency is reported with `fee_currency`",
+        due: "a fee in the base currency is reported with `fee_currency`, and a rebate below 0",
         run: fills::base_fee,
     },
     Case {

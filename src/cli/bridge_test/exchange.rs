@@ -11,10 +11,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use spoolgate_host::clock::{Clock, SystemClock};
 use spoolgate_wire::amount::Amount;
-use spoolgate_wire::orders::{OrderType, Side};
+use spoolgate_wire::orders::{OrderType, Side, TimeInForce};
 use spoolgate_wire::time::Time;
 use spoolgate_wire::venue::TradeLiquidity;
 
+use super::gate::Told;
 use super::trace::{Trace, What};
 
 /// The instrument of all cases, its base and its quote.
@@ -142,8 +143,8 @@ pub(super) struct Exchange {
     pub trades: Vec<Trade>,
     /// Everything held, by currency.
     pub balances: BTreeMap<&'static str, Amount>,
-    /// `<order>.<version>` of every client order id that the gate has given out.
-    pub labels: BTreeMap<String, String>,
+    /// The instruction of every client order id that the gate has given out.
+    pub told: BTreeMap<String, Told>,
     /// Faults that wait for the next request of an operation.
     pub faults: Vec<(&'static str, Fault)>,
     /// Orders whose fate the bridge cannot know until it has asked for them.
@@ -158,6 +159,8 @@ pub(super) struct Exchange {
     pub repeats: bool,
     /// Purchases pay their fee in the base currency.
     pub base_fee: bool,
+    /// The exchange pays the fees.
+    pub rebate: bool,
     /// Cancel-on-disconnect is armed.
     pub is_armed: bool,
     /// It was armed while a stop worked.
@@ -262,14 +265,13 @@ impl Exchange {
             }
         };
         let id = request.client_order_id.clone().unwrap_or_default();
-        let label = self.labels.get(&id).cloned();
-        let about = label.clone().unwrap_or_default();
+        let about = self.told.get(&id).map(Told::label).unwrap_or_default();
         let op = request.op.as_str();
         if trace.note(What::Asked, op, &about) {
             return Reply::Close;
         }
         if op == "place" {
-            self.check_place(&id, label.as_deref(), trace);
+            self.check_place(&request, &id, trace);
         } else if op == "order" {
             self.unknown.remove(&id);
         }
@@ -302,22 +304,42 @@ impl Exchange {
     }
 
     fn id_of(&self, label: &str) -> Option<String> {
-        let found = self.labels.iter().find(|(_, known)| *known == label);
+        let found = self.told.iter().find(|(_, told)| told.label() == label);
         found.map(|(id, _)| id.clone())
     }
 
-    fn check_place(&mut self, id: &str, label: Option<&str>, trace: &mut Trace) {
-        let Some(label) = label else {
+    fn check_place(&mut self, request: &Request, id: &str, trace: &mut Trace) {
+        let Some(told) = self.told.get(id) else {
             trace.fault(
                 "orders carry the `client_order_id` of their instruction",
                 format!("`{id}` was placed, which is in no instruction"),
             );
             return;
         };
+        let label = told.label();
         if !self.unknown.insert(id.to_owned()) {
             trace.fault(
                 "after a lost answer the bridge asks for the order (`order`) before it sends again",
                 format!("{label} was sent again without asking"),
+            );
+        }
+        let order_id = &told.order_id;
+        let is_of_it = |it: &&Order| {
+            let told = it.client_order_id.as_ref().and_then(|id| self.told.get(id));
+            told.is_some_and(|told| told.order_id == *order_id)
+        };
+        let left = self.orders.iter().filter(is_of_it);
+        let left = left.fold(told.size, |left, it| minus(left, it.filled));
+        let is_ioc = request.time_in_force.as_deref() == Some("ioc");
+        let sent = (request.symbol.as_deref(), request.side, request.kind);
+        let terms = (request.price, request.trigger, request.size);
+        if sent != (Some(told.symbol), Some(told.side), Some(told.order_type))
+            || terms != (told.price, told.trigger, Some(left))
+            || is_ioc != (told.time_in_force == TimeInForce::Ioc)
+        {
+            trace.fault(
+                "an order is placed as its instruction says, for what of it has not filled",
+                format!("{label} as {sent:?} {terms:?}, with {left} left"),
             );
         }
     }
@@ -450,7 +472,8 @@ impl Exchange {
         } else {
             (value, QUOTE)
         };
-        let fee = times(of, Amount::parse_exact("0.001").unwrap_or(Amount::ZERO));
+        let rate = if self.rebate { "-0.001" } else { "0.001" };
+        let fee = times(of, Amount::parse_exact(rate).unwrap_or(Amount::ZERO));
         self.trades.push(Trade {
             trade_id,
             client_order_id: order.client_order_id.clone(),

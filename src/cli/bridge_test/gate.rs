@@ -30,6 +30,10 @@ const BRIDGE: &str = "exchange";
 const HOME_ID: &str = "bridge-test";
 /// The action of reports.
 const REPORT: &str = "venue.report";
+/// The code of a request that no key of its source has signed.
+const KEY_REFUSED: &str = "SIGNATURE_INVALID";
+/// The status of an answer after which the same request is sent again.
+const LATER: &str = "rate_limited";
 /// Time between two writes of `.gate`.
 const FRESH_EVERY: Duration = Duration::from_secs(1);
 /// How long a `.gate` is valid, in ms.
@@ -152,6 +156,12 @@ pub(super) struct Gate {
     pub loses: bool,
     /// The next snapshot is refused as `SNAPSHOT_STALE`.
     pub is_stale: bool,
+    /// Codes with which the next reports are not booked.
+    pub refusals: Vec<&'static str>,
+    /// The `exec_id` of every report that was not booked for one of these.
+    pub unbooked: BTreeSet<String>,
+    /// Every request is refused as one whose signature is not by a key of the bridge.
+    pub refuses_key: bool,
 }
 
 impl Gate {
@@ -192,6 +202,9 @@ impl Gate {
             holds: false,
             loses: false,
             is_stale: false,
+            refusals: Vec::new(),
+            unbooked: BTreeSet::new(),
+            refuses_key: false,
         };
         gate.sign(Sign::Valid)?;
         Ok(gate)
@@ -386,20 +399,53 @@ impl Gate {
         if self.holds {
             return Ok(());
         }
-        if !self.answers.contains_key(&id) {
-            let refused = match report {
-                Some(report) => self.book(report, trace, exchange),
-                None => self.look_at_snapshot(&envelope.payload, trace),
-            };
-            self.answers.insert(id.clone(), answer(&id, refused));
-        }
-        if let Some(answer) = self.answers.get(&id) {
-            let out = self.home.join("spool/out").join(format!("{id}.json"));
-            self.put(&out, &format!("{answer}\n"))?;
+        let known = self.answers.get(&id);
+        // A refused signature says nothing about the id.
+        let answer = match known.filter(|it| !is_of_key(it)) {
+            Some(known) => known.clone(),
+            None => answer(&id, self.decide(report, envelope, trace, exchange)),
+        };
+        // Named by the file, as nobody has proved yet whose id it is.
+        let ending = if is_of_key(&answer) {
+            "json.error.json"
+        } else {
+            "json"
+        };
+        let out = self.home.join("spool/out").join(format!("{id}.{ending}"));
+        self.put(&out, &format!("{answer}\n"))?;
+        if answer.get("status").and_then(Value::as_str) != Some(LATER) {
+            self.answers.insert(id, answer);
         }
         remove(path)?;
         trace.note(What::Booked, verb, &about);
         Ok(())
+    }
+
+    /// Decides a request. Returns the code if it is refused.
+    fn decide(
+        &mut self,
+        report: Option<Report>,
+        envelope: &Envelope,
+        trace: &mut Trace,
+        exchange: &mut Exchange,
+    ) -> Option<&'static str> {
+        if self.refuses_key {
+            return Some(KEY_REFUSED);
+        }
+        let Some(report) = report else {
+            return self.look_at_snapshot(&envelope.payload, trace);
+        };
+        let refused = self.refusals.pop();
+        if refused.is_some() {
+            self.unbooked.insert(report.report.exec_id.to_string());
+            return refused;
+        }
+        self.book(report, trace, exchange)
+    }
+
+    /// Whether a report with this `exec_id` was booked.
+    pub(super) fn has_booked(&self, exec_id: &str) -> bool {
+        self.execs.contains(exec_id)
     }
 
     fn read(&self, name: &str, bytes: &[u8]) -> Result<Envelope, String> {
@@ -540,13 +586,13 @@ fn match_trade(report: &Report, exchange: &mut Exchange) -> bool {
     else {
         return false;
     };
-    let labels = &exchange.labels;
+    let told = &exchange.told;
     let found = exchange.trades.iter_mut().find(|trade| {
         let id = trade.client_order_id.as_deref().unwrap_or_default();
-        let order = labels.get(id).and_then(|label| label.rsplit_once('.'));
+        let order = told.get(id).map(|it| &it.order_id);
         let currency = report.fee_currency.as_deref();
         !trade.is_reported
-            && order.is_some_and(|(order, _)| order == report.order_id)
+            && order == Some(&report.order_id)
             && (trade.size, trade.price, trade.fee) == (*last_qty, *last_px, *fee)
             && trade.has(*liquidity)
             && currency.unwrap_or("USD") == trade.fee_currency
@@ -567,11 +613,26 @@ fn remove(path: &Path) -> io::Result<()> {
 
 fn answer(id: &str, refused: Option<&str>) -> Value {
     let now = SystemClock::default().now();
+    let (status, data) = match refused {
+        None => ("success", json!(null)),
+        Some("RATE_LIMITED") => (LATER, json!({"retryAfterMs": 100})),
+        Some(_) => ("error", json!(null)),
+    };
     let error = refused.map(|code| json!({"code": code, "message": "refused by the suite"}));
-    match error {
-        None => json!({"requestId": id, "timestamp": now, "status": "success", "auditRef": "1"}),
-        Some(error) => json!({
-            "requestId": id, "timestamp": now, "status": "error", "error": error, "auditRef": "1",
-        }),
-    }
+    let mut answer = BTreeMap::from([
+        ("requestId", json!(id)),
+        ("timestamp", json!(now)),
+        ("status", json!(status)),
+        ("data", data),
+        ("error", json!(error)),
+        ("auditRef", json!("1")),
+    ]);
+    // Absent rather than null, as the gate writes it.
+    answer.retain(|_, member| !member.is_null());
+    json!(answer)
+}
+
+fn is_of_key(answer: &Value) -> bool {
+    let code = answer.pointer("/error/code");
+    code.and_then(Value::as_str) == Some(KEY_REFUSED)
 }

@@ -33,6 +33,8 @@ pub(super) struct Rig<'a> {
     patience: Duration,
     is_stopped: &'a AtomicBool,
     next: u32,
+    /// The bridge may end by itself.
+    pub may_end: bool,
 }
 
 impl<'a> Rig<'a> {
@@ -68,6 +70,7 @@ impl<'a> Rig<'a> {
             patience,
             is_stopped,
             next: 1,
+            may_end: false,
         })
     }
 
@@ -86,11 +89,11 @@ impl<'a> Rig<'a> {
             return self.start();
         }
         match self.trace.has_ended() {
-            None => Ok(()),
-            Some(_) => {
+            Some(_) if !self.may_end => {
                 let seen = self.trace.tail();
                 self.fail("the bridge runs until it is stopped", &seen)
             }
+            _ => Ok(()),
         }
     }
 
@@ -216,10 +219,8 @@ impl<'a> Rig<'a> {
 
     /// Writes an instruction under another name.
     pub(super) fn tell_as(&mut self, told: &Told, name: &str) -> Outcome {
-        let label = told.label();
-        self.exchange
-            .labels
-            .insert(told.client_order_id.clone(), label);
+        let id = told.client_order_id.clone();
+        self.exchange.told.insert(id, told.clone());
         Ok(self.gate.write(told, name)?)
     }
 
@@ -259,10 +260,11 @@ impl<'a> Rig<'a> {
     /// Waits for a report that this version has ended; the exchange must not work it any more.
     pub(super) fn canceled(&mut self, told: &Told) -> Outcome<Report> {
         let report = self.report(told, "canceled")?;
-        let (order, exchange) = (format!("{}.", told.order_id), &self.exchange);
-        let is_of_it =
-            |(id, label): (&String, &String)| label.starts_with(&order) && exchange.works(id);
-        let works = exchange.labels.iter().any(is_of_it);
+        let exchange = &self.exchange;
+        let works = exchange
+            .told
+            .iter()
+            .any(|(id, it)| it.order_id == told.order_id && exchange.works(id));
         let due = format!(
             "a `canceled` {} does not work at the exchange",
             told.order_id
@@ -352,9 +354,8 @@ impl<'a> Rig<'a> {
     /// Waits until every trade of the gate's orders is booked: nothing is lost.
     pub(super) fn settle(&mut self) -> Outcome {
         self.wait("every trade of the exchange is reported", |rig| {
-            let labels = &rig.exchange.labels;
-            let is_ours =
-                |id: &Option<String>| id.as_ref().is_some_and(|id| labels.contains_key(id));
+            let told = &rig.exchange.told;
+            let is_ours = |id: &Option<String>| id.as_ref().is_some_and(|id| told.contains_key(id));
             let mut trades = rig.exchange.trades.iter();
             trades.all(|it| it.is_reported || !is_ours(&it.client_order_id))
                 && rig.gate.waiting() == 0

@@ -10,7 +10,7 @@ import tempfile
 
 sys.path.append(os.path.join(os.path.dirname(__file__), "../../../bridges/python"))
 
-from spoolgate_bridge import core, reports  # noqa: E402
+from spoolgate_bridge import core, gate, reports, snapshot  # noqa: E402
 from spoolgate_bridge.__main__ import main  # noqa: E402
 from spoolgate_bridge.core import Bridge  # noqa: E402
 from spoolgate_bridge.gate import Alive, Outbox, Spool, compact, instruction  # noqa: E402
@@ -37,11 +37,11 @@ def in_payload(change, of_action="venue.report"):
     """Changes reports or snapshots just before they are signed."""
 
     def wrap(of):
-        def sign(key, request_id, action, payload):
+        def sign(key, request_id, action, payload, stamp=None):
             told = json.loads(payload)
-            if action == of_action:
+            if action == of_action and stamp is None:  # not what was signed before
                 change(told)
-            return of(key, request_id, action, compact(told))
+            return of(key, request_id, action, compact(told), stamp)
 
         return sign
 
@@ -319,6 +319,110 @@ def always_armed():
 
 def never_armed():
     patch(Bridge, "keep_timer", lambda of: lambda self: None)
+
+
+def again_is_dropped():
+    """Believes that a file that is written again is always known."""
+
+    def finish(of):
+        def known(self, keep):
+            for name in os.listdir(self.taken):
+                if name.endswith(".again.json"):
+                    os.unlink(os.path.join(self.taken, name))
+            return of(self, keep)
+
+        return known
+
+    patch(Outbox, "finish", finish)
+
+
+def stop_limit():
+    patch(MockVenue, "place", lambda of: lambda self, request: (setattr(request, "price", request.price or request.trigger), of(self, request))[1])
+
+
+def cancel_is_sure():
+    def cancel(of):
+        def sure(self, *ids):
+            try:
+                return of(self, *ids)
+            except (Refused, Unavailable):
+                order = self.order(*ids)
+                order.status = "canceled"
+                return order
+
+        return sure
+
+    patch(MockVenue, "cancel", cancel)
+
+
+def floats():
+    sums, said = {}, {}
+
+    def add_up(told):
+        order_id, last = told["order_id"], core.Decimal(told.get("last_qty", 0))
+        if told["exec_id"] not in said:
+            before = sums.setdefault(order_id, float(core.Decimal(told["cum_qty"]) - last))
+            sums[order_id] = before + float(last)
+            said[told["exec_id"]] = repr(sums[order_id])
+        told["cum_qty"] = said[told["exec_id"]]
+
+    in_payload(add_up)
+
+
+def exponents():
+    reports.plain = str
+
+
+def no_rebates():
+    in_payload(lambda told: told.get("fee", "0").startswith("-") and told.update(fee="0"))
+
+
+def refused_is_answered():
+    reports.FINAL = reports.FINAL | {"INTERNAL", "TIMESTAMP_STALE"}
+
+
+def refused_id_again():
+    patch(Reports, "sign_anew", lambda of: lambda self, row, told: None)
+
+
+def refused_is_another():
+    def sign_anew(of):
+        def other(self, row, told):
+            told["payload"]["exec_id"] += "-again"
+            of(self, row, told)
+
+        return other
+
+    patch(Reports, "sign_anew", sign_anew)
+
+
+def limited_is_answered():
+    def read(of):
+        def sure(path):
+            answer = of(path)
+            return answer and {**answer, "status": answer["status"].replace("rate_limited", "success")}
+
+        return staticmethod(sure)
+
+    patch(Spool, "read", read)
+
+
+def key_for_ever():
+    gate.KEY_REFUSALS = 1_000_000
+
+
+def entries_stay_at_the_end():
+    patch(Bridge, "farewell", lambda of: lambda self, is_heard=True: None)
+
+
+def size_at_venue():
+    patch(snapshot, "as_worked", lambda of: lambda journal, attempt, opens: {**of(journal, attempt, opens), "size": attempt["size"]})
+
+
+def alive_in_loop():
+    """Writes `.alive` between two requests, so not while one waits for its answer."""
+    patch(Alive, "run", lambda of: lambda self: None)
+    patch(Bridge, "step", lambda of: lambda self: (self.alive.write(), of(self))[1])
 
 
 def none():

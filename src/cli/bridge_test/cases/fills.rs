@@ -38,28 +38,30 @@ pub(super) fn fill_during_cancel(rig: &mut Rig<'_>) -> Outcome {
 }
 
 pub(super) fn partial_fills(rig: &mut Rig<'_>) -> Outcome {
-    let (told, other) = (rig.entry(), rig.entry());
+    let (mut told, other) = (rig.entry(), rig.entry());
+    // No binary float adds these up to the sizes that were booked.
+    told.size = amount("0.8");
     rig.work(&told)?;
-    rig.fill(&told, "0.005");
-    rig.filled(&told, "0.005")?;
+    rig.fill(&told, "0.1");
+    rig.filled(&told, "0.1")?;
     // The gate takes its time: the next report waits, and orders do not.
     rig.gate.holds = true;
-    rig.fill(&told, "0.005");
+    rig.fill(&told, "0.2");
     rig.wait("the bridge reports the second fill", |rig| {
         rig.gate.waiting() == 1
     })?;
-    rig.fill(&told, "0.005");
+    rig.fill(&told, "0.3");
     rig.tell(&other)?;
     rig.wait("orders go on while a report waits", |rig| {
         rig.exchange.works(&other.client_order_id)
     })?;
     rig.polls(POLLS)?;
     rig.gate.holds = false;
-    rig.filled(&told, "0.015")?;
+    rig.filled(&told, "0.6")?;
     rig.report(&other, "working")?;
     rig.gate.loses = true;
-    rig.fill(&told, "0.005");
-    rig.filled(&told, "0.02")?;
+    rig.fill(&told, "0.2");
+    rig.filled(&told, "0.8")?;
     // What an immediate order does not fill expires.
     let mut ioc = rig.entry();
     ioc.time_in_force = TimeInForce::Ioc;
@@ -137,7 +139,11 @@ pub(super) fn base_fee(rig: &mut Rig<'_>) -> Outcome {
     rig.exchange.base_fee = true;
     let (told, exit) = (rig.entry(), rig.exit());
     rig.work(&told)?;
-    rig.fill(&told, "0.01");
+    // A fee of so little is written with an exponent by many programs.
+    rig.fill(&told, "0.00001");
+    rig.fill(&told, "0.00999");
+    rig.filled(&told, "0.01")?;
+    rig.exchange.rebate = true;
     rig.fill(&told, "0.01");
     rig.filled(&told, "0.02")?;
     rig.tell(&exit)?;

@@ -104,7 +104,11 @@ pub(super) fn file_twice(rig: &mut Rig<'_>) -> Outcome {
         rig.check(rig.placed(&told.label()) == 1 && !is_new, &due)?;
     }
     let works = rig.exchange.works(&told.client_order_id);
-    rig.check(works, "the order goes on working")
+    rig.check(works, "the order goes on working")?;
+    // The first file may be lost with a gate that was killed.
+    let only = rig.entry();
+    rig.tell_as(&only, &format!("{}.again.json", only.label()))?;
+    rig.report(&only, "working").map(|_| ())
 }
 
 pub(super) fn versions_out_of_order(rig: &mut Rig<'_>) -> Outcome {

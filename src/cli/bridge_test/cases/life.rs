@@ -137,9 +137,9 @@ pub(super) fn venue_down(rig: &mut Rig<'_>) -> Outcome {
     // One that does not answer does not make the bridge look dead.
     rig.exchange.is_silent = true;
     rig.fill(&told, "0.01");
-    let seen = rig.gate.alive.len();
+    let seen = rig.gate.alive.len().saturating_add(2);
     rig.wait(
-        "`.alive` is written while the exchange does not answer",
+        "`.alive` is written again and again while the exchange does not answer",
         |rig| rig.gate.alive.len() > seen,
     )?;
     rig.exchange.is_silent = false;
@@ -151,13 +151,15 @@ pub(super) fn snapshot(rig: &mut Rig<'_>) -> Outcome {
     let first = rig.snapshot(0, "a snapshot after the start", |rig, it| {
         it.balances() == rig.balances() && it.positions.is_empty() && it.orders.is_empty()
     })?;
-    let (entry, mut stop) = (rig.entry(), rig.stop());
+    let (mut entry, mut stop) = (rig.entry(), rig.stop());
     rig.work(&entry)?;
     rig.work(&stop)?;
     stop = stop.next("replace");
     rig.work(&stop)?;
     rig.fill(&entry, "0.005");
     rig.filled(&entry, "0.005")?;
+    entry = entry.next("replace");
+    rig.work(&entry)?;
     for is_stale in [false, true] {
         rig.gate.is_stale = is_stale;
         let looks = |rig: &Rig<'_>| rig.trace.count(What::Asked, "balances", "");

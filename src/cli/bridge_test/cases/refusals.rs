@@ -51,8 +51,46 @@ pub(super) fn lost_answer_not_worked(rig: &mut Rig<'_>) -> Outcome {
     rig.exchange.faults.push(("place", Fault::CloseBefore));
     let told = rig.entry();
     rig.work(&told)?;
-    rig.exchange.faults.push(("cancel", Fault::CloseBefore));
+    for fault in [
+        Fault::CloseBefore,
+        Fault::Refuse("rejected"),
+        Fault::Refuse("unavailable"),
+    ] {
+        rig.exchange.faults.push(("cancel", fault));
+    }
     rig.cancel(&told).map(|_| ())
+}
+
+pub(super) fn not_booked(rig: &mut Rig<'_>) -> Outcome {
+    for code in ["INTERNAL", "TIMESTAMP_STALE", "RATE_LIMITED"] {
+        let told = rig.entry();
+        rig.gate.refusals.push(code);
+        rig.work(&told)?;
+        rig.gate.refusals.push(code);
+        rig.fill(&told, "0.01");
+        rig.filled(&told, "0.01")?;
+    }
+    let mut unbooked = rig.gate.unbooked.iter();
+    let is_same = unbooked.all(|exec_id| rig.gate.has_booked(exec_id));
+    rig.check(is_same, "a report that comes again has the same `exec_id`")
+}
+
+pub(super) fn key_refused(rig: &mut Rig<'_>) -> Outcome {
+    let (entry, stop) = (rig.entry(), rig.stop());
+    rig.work(&entry)?;
+    rig.work(&stop)?;
+    (rig.gate.refuses_key, rig.may_end) = (true, true);
+    rig.fill(&entry, "0.01");
+    let due = "the bridge ends with status 2 if the gate refuses its key";
+    let status = rig.until(due, |rig| rig.trace.has_ended())?;
+    rig.check(status.code() == Some(2), due)?;
+    let works = [&entry, &stop].map(|told| rig.exchange.works(&told.client_order_id));
+    let due = "before it ends it takes entries out of the market, and leaves stops";
+    rig.check(works == [false, true], due)?;
+    (rig.gate.refuses_key, rig.may_end) = (false, false);
+    rig.restart()?;
+    rig.filled(&entry, "0.01")?;
+    rig.canceled(&entry).map(|_| ())
 }
 
 pub(super) fn replace_refused(rig: &mut Rig<'_>) -> Outcome {
