@@ -44,7 +44,10 @@ pub fn closed_for_now(state: &State, rules: &Rulebook, now: Time) -> Vec<String>
     let paused = concerns.filter(|(_, decided)| decided.paused);
     let paused = paused.map(|(concern, decided)| {
         let by = match &decided.held_by.paused {
-            Some(hold) => format!("{} (line {}), and only a person resumes it", hold.principal, hold.line),
+            Some(hold) => format!(
+                "{} (line {}), and only a person resumes it",
+                hold.principal, hold.line
+            ),
             None => "a control decision".to_owned(),
         };
         format!("`{concern}` is paused by {by}: its strategy may only reduce")

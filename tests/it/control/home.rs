@@ -320,7 +320,7 @@ fn one_of_forty_switches_is_applied_and_the_owner_s_pause_stays() {
     assert_eq!(home.state().control, before);
     let held = &before.concerns.values().next().unwrap().held_by.paused;
     assert_eq!(held.as_ref().unwrap().principal.as_str(), "owner");
-    desk.place.ask_as_owner("r", "control.apply", &resume);
+    desk.place.ask_as_owner("again", "control.apply", &resume);
     let outcomes = drain(&mut home).unwrap();
     assert_eq!(data(outcomes.last().unwrap())["status"], "applied");
 }
