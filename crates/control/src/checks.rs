@@ -1,7 +1,9 @@
 //! The checks of a control decision: one row per check, in the order in which the
 //! answer lists them.
 
+use super::authority;
 use super::registry::{self, ConcernState};
+use super::timing;
 use super::{Earlier, Facts, may_decide};
 use spoolgate_rules::strategies::Strategy;
 use spoolgate_wire::checks::CheckRow;
@@ -9,6 +11,7 @@ use spoolgate_wire::control::{
     ControlAction, ControlAttempt, ControlDecision, ControlFault, RiskMode, Validation,
 };
 use spoolgate_wire::ids::{ConcernId, ControlId};
+use spoolgate_wire::time::Time;
 
 const REQUEST: &str = "request";
 const STATE: &str = "state";
@@ -27,6 +30,8 @@ pub struct Vector {
     pub validation: Validation,
     /// Findings that did not cause a refusal.
     pub warnings: Vec<String>,
+    /// How long to wait before a new decision, if this one is too soon. Milliseconds.
+    pub retry_after_ms: Option<u64>,
 }
 
 impl Vector {
@@ -51,6 +56,25 @@ impl Vector {
                 .lifted(by),
         );
     }
+
+    /// Adds a yes-or-no row. An override lifts it, with a warning about what is `lifted`, if it
+    /// lifts this fault at all.
+    fn check_or_lift(
+        &mut self,
+        name: &'static str,
+        source: &'static str,
+        fault: ControlFault,
+        why: Option<String>,
+        lifted: Option<&str>,
+    ) {
+        match (why, lifted) {
+            (Some(why), Some(what)) if fault.is_lifted_by_override() => {
+                self.warnings.push(format!("override lifted {what}: {why}"));
+                self.lift(name, source, LIFTED, &why);
+            }
+            (why, _) => self.check(name, source, fault, why),
+        }
+    }
 }
 
 /// What a decision would change on its concern.
@@ -62,15 +86,10 @@ pub struct Plan<'a> {
     pub before: ConcernState,
     /// The concern's state after.
     pub after: ConcernState,
+    /// Whether that differs in more than what is remembered of the decision.
+    pub changes: bool,
     /// The strategy that the decision is about, if any.
     pub subject: Option<&'a Strategy>,
-}
-
-impl Plan<'_> {
-    /// Returns whether anything would change.
-    pub fn changes(&self) -> bool {
-        self.before != self.after
-    }
 }
 
 /// Runs all checks. The plan is `None` if the concern is not known.
@@ -82,17 +101,20 @@ pub fn run<'a>(
     let mut vector = Vector::default();
     idempotency(&mut vector, facts, decision);
     let known = concern(&mut vector, facts, decision);
-    let plan = known.then(|| plan(facts, decision));
+    let mut plan = known.then(|| plan(facts, decision));
     let is_safer = match &plan {
-        Some(plan) => !plan.changes() || registry::makes_safer(facts.rules, facts.state, decision),
+        Some(plan) => !plan.changes || registry::makes_safer(facts.rules, facts.state, decision),
         None => false,
     };
     if let Some(plan) = &plan {
+        rights(&mut vector, facts, decision, plan);
         about_strategies(&mut vector, facts, decision, plan);
     }
     let lifts = overrides(&mut vector, facts, decision, plan.as_ref());
-    if let Some(plan) = &plan {
+    if let Some(plan) = &mut plan {
         expectation(&mut vector, facts, decision, plan, lifts);
+        let requested_at = requested_at(&mut vector, facts, decision, plan, is_safer);
+        plan.after.recent = plan.before.recent.with(facts, requested_at, is_safer);
     }
     let floor = facts.rules.safety.control_confidence_min;
     let confident = decision.confidence >= *floor;
@@ -108,6 +130,10 @@ pub fn run<'a>(
     if let Some(plan) = &plan {
         execution(&mut vector, decision, plan, degraded, is_safer, lifts);
         risk_mode(&mut vector, facts, decision, plan);
+        let too_soon = timing::too_soon(facts, &plan.before.recent).filter(|_| !is_safer);
+        vector.retry_after_ms = too_soon.as_ref().map(|(wait_ms, _)| *wait_ms);
+        let why = too_soon.map(|(_, why)| why);
+        vector.check("damping", SAFETY, ControlFault::TooSoon, why);
     }
     for (name, source, fault, why) in [
         ("halts", STATE, ControlFault::Halted, facts.halted),
@@ -244,16 +270,64 @@ fn plan<'a>(facts: &Facts<'a>, decision: &'a ControlDecision) -> Plan<'a> {
         ControlAction::Switch | ControlAction::Resume => after.current.as_ref(),
         ControlAction::Pause | ControlAction::SetRiskMode => before.current.as_ref(),
     };
+    let subject = registry::named(facts.rules, concern, subject);
+    authority::take(facts, decision, &before, &mut after);
     Plan {
         concern,
-        subject: registry::named(facts.rules, concern, subject),
+        subject,
+        changes: before != after,
         before,
         after,
     }
 }
 
-/// Checks the sender's right, and that the named strategies exist, belong to the concern and are in
-/// the state that the action needs.
+/// Checks the sender's right, and that it relaxes nothing that a person holds.
+fn rights(vector: &mut Vector, facts: &Facts<'_>, decision: &ControlDecision, plan: &Plan<'_>) {
+    let (concern, before, after) = (plan.concern, &plan.before, &plan.after);
+    let safer = registry::makes_safer(facts.rules, facts.state, decision);
+    let may =
+        may_decide(facts, concern, safer) || authority::takes_back(facts, decision, before, after);
+    let why = (!may).then(|| {
+        format!(
+            "`{}` may not decide this on `{concern}`; a person may grant it",
+            facts.source
+        )
+    });
+    vector.check("authorised", PRINCIPALS, ControlFault::NotAuthorised, why);
+    let why = authority::held(facts, decision, before, after);
+    vector.check("authority", STATE, ControlFault::HeldByPerson, why);
+}
+
+/// Checks the time of the decision by the sender's clock; returns it if nothing is wrong with it.
+fn requested_at(
+    vector: &mut Vector,
+    facts: &Facts<'_>,
+    decision: &ControlDecision,
+    plan: &Plan<'_>,
+    is_safer: bool,
+) -> Option<Time> {
+    let name = "requested_at";
+    let Some(time) = decision.requested_at else {
+        let warning = format!("{name} is absent, so it was not checked");
+        vector.warnings.push(warning);
+        return None;
+    };
+    match timing::requested_at(facts, &plan.before.recent, time) {
+        None => {
+            vector.check(name, SAFETY, ControlFault::RequestedAtStale, None);
+            return Some(time);
+        }
+        Some((fault, why)) if is_safer => {
+            vector.warnings.push(format!("`{}`: {why}", fault.as_str()));
+            vector.lift(name, SAFETY, EXEMPT, &why);
+        }
+        Some((fault, why)) => vector.check(name, SAFETY, fault, Some(why)),
+    }
+    None
+}
+
+/// Checks that the named strategies exist, belong to the concern and are in the state that the
+/// action needs.
 fn about_strategies(
     vector: &mut Vector,
     facts: &Facts<'_>,
@@ -261,14 +335,6 @@ fn about_strategies(
     plan: &Plan<'_>,
 ) {
     let concern = plan.concern;
-    let safer = registry::makes_safer(facts.rules, facts.state, decision);
-    let why = (!may_decide(facts, concern, safer)).then(|| {
-        format!(
-            "`{}` may not decide this on `{concern}`; a person may grant it",
-            facts.source
-        )
-    });
-    vector.check("authorised", PRINCIPALS, ControlFault::NotAuthorised, why);
     let current = registry::named(facts.rules, concern, plan.before.current.as_ref());
     if let Some(id) = &decision.target_strategy_id {
         let target = facts
@@ -401,20 +467,9 @@ fn expectation(
             told(active.map(Strategy::id))
         )
     });
-    match why {
-        Some(why) if lifts => {
-            vector
-                .warnings
-                .push(format!("override lifted the expectation: {why}"));
-            vector.lift("expected_active", STATE, LIFTED, &why);
-        }
-        why => vector.check(
-            "expected_active",
-            STATE,
-            ControlFault::ExpectationFailed,
-            why,
-        ),
-    }
+    let fault = ControlFault::ExpectationFailed;
+    let lifted = lifts.then_some("the expectation");
+    vector.check_or_lift("expected_active", STATE, fault, why, lifted);
 }
 
 /// Checks that the strategy that is to run can run and that its execution can be trusted.
@@ -447,13 +502,11 @@ fn execution(
         .then(|| format!("`{}` is degraded: {}", strategy.id(), reasons.join("; ")));
     match why {
         Some(why) if is_safer => vector.lift("execution", STATE, EXEMPT, &why),
-        Some(why) if lifts => {
-            vector
-                .warnings
-                .push(format!("override lifted degraded execution: {why}"));
-            vector.lift("execution", STATE, LIFTED, &why);
+        why => {
+            let fault = ControlFault::ExecutionDegraded;
+            let lifted = lifts.then_some("degraded execution");
+            vector.check_or_lift("execution", STATE, fault, why, lifted);
         }
-        why => vector.check("execution", STATE, ControlFault::ExecutionDegraded, why),
     }
 }
 

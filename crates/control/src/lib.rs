@@ -2,9 +2,14 @@
 //! is safe, and answered in full. This crate is pure and does not know trading: facts about the
 //! book come in as [`Facts`] and as functions.
 
+pub mod authority;
 pub mod checks;
 pub mod outcome;
 pub mod registry;
+pub mod timing;
+
+#[cfg(test)]
+mod tests;
 
 pub use outcome::{Outcome, decide};
 pub use registry::{Change, ConcernState, ControlState, Standing, standing};
@@ -47,8 +52,12 @@ pub struct Facts<'a> {
     pub payload_hash: &'a str,
     /// The earlier decision with the same decision_id.
     pub earlier: Option<&'a Earlier>,
+    /// The ledger line that decides it.
+    pub line: u64,
     /// The gate's clock.
     pub now: Time,
+    /// When the gate saw the decision first: earlier than `now` if it was held for an approver.
+    pub received_at: Time,
     /// Why entries are halted; `None` if they are not.
     pub halted: Option<&'a str>,
     /// Why the gate's clock cannot be trusted; `None` if it can.

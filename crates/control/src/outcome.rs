@@ -33,6 +33,7 @@ fn nothing_done() -> ControlResult {
         cancelled_orders: Vec::new(),
         positions_kept: Vec::new(),
         would_be: None,
+        retry_after_ms: None,
     }
 }
 
@@ -84,7 +85,7 @@ pub fn decide<'a, E: std::error::Error>(
     let (mut vector, plan) = checks::run(facts, decision, degraded);
     let changed = plan
         .as_ref()
-        .filter(|plan| plan.changes() && vector.faults.is_empty());
+        .filter(|plan| plan.changes && vector.faults.is_empty());
     let reconciled = changed.map(|plan| reconcile(&change_of(plan), &closed_by(facts.rules, plan)));
     let (status, reconciled) = match reconciled {
         Some(Err(why)) => {
@@ -143,11 +144,13 @@ fn answer(
         result.cancelled_orders = reconciled.cancelled_orders;
         result.positions_kept = reconciled.positions_kept;
     }
-    if is_applied {
+    let runs_on = plan.is_none_or(|plan| plan.before.runs_like(&plan.after));
+    if is_applied && !runs_on {
         result.mode_change = ModeChange::Applied;
-        result.reconciled = true;
     }
+    result.reconciled = is_applied;
     result.would_be = is_dry.then_some(would);
+    result.retry_after_ms = vector.retry_after_ms;
     let id = |strategy: &Strategy| ControlId::parse(strategy.id()).ok();
     let from = plan
         .and_then(|plan| registry::active(facts.rules, plan.concern, &plan.before))
@@ -265,7 +268,9 @@ mod tests {
             rule: &rules.principals[&source],
             payload_hash: "h",
             earlier: None,
+            line: 1,
             now: Time::EPOCH,
+            received_at: Time::EPOCH,
             halted: None,
             clock_fault: None,
             rulebook_fault: None,

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::authority::HeldBy;
+use super::timing::Recent;
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::strategies::{Strategy, StrategyStatus};
 use spoolgate_wire::control::{ControlAction, ControlDecision, ControlStatus, RiskMode};
@@ -28,6 +30,12 @@ pub struct ConcernState {
     pub paused: bool,
     /// The concern's own risk mode.
     pub risk_mode: RiskMode,
+    /// Which of that only a person relaxes.
+    #[serde(default, skip_serializing_if = "HeldBy::is_nobody")]
+    pub held_by: HeldBy,
+    /// The decisions that later ones are compared with.
+    #[serde(default, skip_serializing_if = "Recent::is_empty")]
+    pub recent: Recent,
 }
 
 /// One change of the control state or of the index of decision ids.
@@ -52,6 +60,14 @@ pub enum Change {
         /// Its whole new state.
         state: ConcernState,
     },
+}
+
+impl ConcernState {
+    /// Returns whether the same strategy runs in the same mode, whoever decided it.
+    pub fn runs_like(&self, other: &ConcernState) -> bool {
+        let of = |state: &ConcernState| (state.current.clone(), state.paused, state.risk_mode);
+        of(self) == of(other)
+    }
 }
 
 impl ControlState {

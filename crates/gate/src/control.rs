@@ -125,10 +125,7 @@ pub(super) fn passes_quota(
     let Ok(decision) = &attempt.decision else {
         return false;
     };
-    let facts = Facts {
-        now: Time::EPOCH,
-        ..bare(rules, &state.control, source, rule)
-    };
+    let facts = bare(rules, &state.control, source, rule);
     !decision.dry_run
         && control::registry::makes_safer(rules, &state.control, decision)
         && control::may_decide(&facts, &decision.concern_id, true)
@@ -148,7 +145,9 @@ fn bare<'a>(
         rule,
         payload_hash: "",
         earlier: None,
+        line: 0,
         now: Time::EPOCH,
+        received_at: Time::EPOCH,
         halted: None,
         clock_fault: None,
         rulebook_fault: None,
@@ -227,7 +226,11 @@ impl Turn<'_> {
         let facts = Facts {
             payload_hash: &authentic.payload_hash,
             earlier,
+            line: self.seq,
             now: self.now,
+            received_at: self
+                .granted
+                .map_or(self.now, |granted| granted.hold.held_at),
             halted: halted.as_deref(),
             clock_fault: clock_fault.as_deref(),
             rulebook_fault: self.state.rulebook.fault.as_deref(),

@@ -42,8 +42,15 @@ pub fn silent_venues(state: &State, rules: &Rulebook, now: Time) -> BTreeSet<Str
 pub fn closed_for_now(state: &State, rules: &Rulebook, now: Time) -> Vec<String> {
     let concerns = state.control.concerns.iter();
     let paused = concerns.filter(|(_, decided)| decided.paused);
-    let paused = paused.map(|(concern, _)| {
-        format!("`{concern}` is paused by a control decision: its strategy may only reduce")
+    let paused = paused.map(|(concern, decided)| {
+        let by = match &decided.held_by.paused {
+            Some(hold) => format!(
+                "{} (line {}), and only a person resumes it",
+                hold.principal, hold.line
+            ),
+            None => "a control decision".to_owned(),
+        };
+        format!("`{concern}` is paused by {by}: its strategy may only reduce")
     });
     let limits = portfolio(state, rules, now).limits.into_iter();
     let shut = limits

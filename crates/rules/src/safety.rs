@@ -30,6 +30,15 @@ const DEAD_MAN_TIMEOUT_S_MAX: u32 = 604_800;
 /// must not be able to release them afterwards.
 const EXIT_AGE_S_MAX: u32 = 86_400;
 
+/// Largest `control_age_max_s`, seconds.
+const CONTROL_AGE_S_MAX: u32 = 86_400;
+
+/// Largest `control_changes_per_hour`: the state remembers this many changes per concern.
+const CONTROL_CHANGES_MAX: u32 = 100;
+
+/// Longest `control_dwell_s`, seconds: changes are remembered for an hour.
+const CONTROL_DWELL_S_MAX: u32 = 3600;
+
 /// Longest time that a hold may wait for an approver, seconds.
 const HOLD_S_MAX: u32 = 31 * 86_400;
 
@@ -199,6 +208,18 @@ pub struct Safety {
     /// Smallest confidence of a control decision that makes things riskier. From 0 to 1.
     #[serde(default = "nothing")]
     pub control_confidence_min: Share,
+    /// Age of `requested_at` above which a control decision that makes things riskier is stale.
+    /// Seconds.
+    #[serde(default = "Bounded::<1, CONTROL_AGE_S_MAX>::usual::<900>")]
+    pub control_age_max_s: Bounded<1, CONTROL_AGE_S_MAX>,
+    /// Most control decisions of agents that are applied to one concern within an hour and make
+    /// things riskier.
+    #[serde(default = "Bounded::<1, CONTROL_CHANGES_MAX>::usual::<6>")]
+    pub control_changes_per_hour: Bounded<1, CONTROL_CHANGES_MAX>,
+    /// Time after such a decision during which agents may not make another one on the concern.
+    /// Seconds.
+    #[serde(default = "Bounded::<0, CONTROL_DWELL_S_MAX>::usual::<60>")]
+    pub control_dwell_s: Bounded<0, CONTROL_DWELL_S_MAX>,
     /// How long an approver may grant a hold. Seconds.
     #[serde(default = "Bounded::<1, HOLD_S_MAX>::usual::<86_400>")]
     pub hold_expires_s: Bounded<1, HOLD_S_MAX>,
@@ -389,7 +410,7 @@ mod tests {
 
     /// Limits that older homes do not have, with their defaults; empty if the default
     /// is not a number.
-    const LATER: [(&str, &str); 30] = [
+    const LATER: [(&str, &str); 33] = [
         ("currency", "USD"),
         ("max_weekly_loss", "500"),
         ("max_daily_turnover", "10"),
@@ -418,6 +439,9 @@ mod tests {
         ("restricted", ""),
         ("reduced_risk_factor", "0.5"),
         ("control_confidence_min", "0"),
+        ("control_age_max_s", "900"),
+        ("control_changes_per_hour", "6"),
+        ("control_dwell_s", "60"),
         ("hold_expires_s", "86400"),
         (
             "storage",
@@ -536,6 +560,12 @@ mod tests {
             ("executions_window_s", "86401"),
             ("max_losing_trades", "0"),
             ("cooldown_s", "604801"),
+            ("control_age_max_s", "0"),
+            ("control_age_max_s", "86401"),
+            ("control_changes_per_hour", "0"),
+            ("control_changes_per_hour", "101"),
+            ("control_dwell_s", "-1"),
+            ("control_dwell_s", "3601"),
             ("restricted", "[{from: \"12:00\", to: \"12:00\"}]"),
             ("restricted", "[{from: \"12:00\", to: \"24:00\"}]"),
             ("restricted", "[{from: \"12:00\"}]"),

@@ -1,6 +1,6 @@
 //! Contract 3, control decisions: the controller's request and the gate's response. Shapes and
-//! names follow the contract; `cancelled_orders`, `positions_kept` and `would_be` are additions to
-//! `result`, which the contract leaves open.
+//! names follow the contract; `cancelled_orders`, `positions_kept`, `would_be` and
+//! `retry_after_ms` are additions to `result`, which the contract leaves open.
 
 mod confidence;
 pub mod fault;
@@ -113,10 +113,11 @@ pub struct ControlDecision {
     /// Only report what would happen.
     #[serde(default)]
     pub dry_run: bool,
-    /// Ignore the expectation and degraded execution.
+    /// Ignore the expectation and degraded execution, and nothing else.
     #[serde(default, rename = "override")]
     pub overrides: bool,
-    /// Time of the decision by the controller's clock.
+    /// Time of the decision by the controller's clock; an old or a future one is refused, unless
+    /// the decision makes nothing riskier.
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Time")]
     pub requested_at: Option<Time>,
@@ -349,6 +350,9 @@ pub struct ControlResult {
     /// For a dry run: the status that the decision would have without `dry_run`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub would_be: Option<ControlStatus>,
+    /// If the decision is `too_soon`: how long to wait before a new one. Milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
 }
 
 /// The contract's response: its members, in its order.

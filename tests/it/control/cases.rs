@@ -6,6 +6,8 @@
 //! out) or `raw` (the whole payload), and `expect`: the members that the answer must have. What
 //! holds for every answer is in `Bench::check_always`.
 
+mod codes;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -531,6 +533,17 @@ fn check_subset(wanted: &Value, found: &Value, path: &str) {
     }
 }
 
+/// Returns the bench after the setup of a case.
+fn prepared(case: &BTreeMap<String, Box<RawValue>>, edit: &Value) -> Bench {
+    let mut bench = Bench::new(rules(edit));
+    let steps: Vec<Box<RawValue>> = case
+        .get("setup")
+        .map(|raw| serde_json::from_str(raw.get()).unwrap())
+        .unwrap_or_default();
+    steps.iter().for_each(|step| bench.step(step));
+    bench
+}
+
 fn run(line: &str) {
     let case: BTreeMap<String, Box<RawValue>> = serde_json::from_str(line).unwrap();
     // Member by member, because it contains numbers that no float can hold.
@@ -544,12 +557,7 @@ fn run(line: &str) {
         ];
         assert!(known.contains(&name.as_str()), "unknown member {name}");
     }
-    let mut bench = Bench::new(rules(&value("edit")));
-    let steps: Vec<Box<RawValue>> = case
-        .get("setup")
-        .map(|raw| serde_json::from_str(raw.get()).unwrap())
-        .unwrap_or_default();
-    steps.iter().for_each(|step| bench.step(step));
+    let mut bench = prepared(&case, &value("edit"));
     let (source, payload) = (value("source"), payload(&case));
     let source = source.as_str().unwrap_or("hermes");
     let before = bench.state.clone();

@@ -81,7 +81,8 @@ fn a_decision_from_the_command_line() {
         (Some(1), &json!(["execution_degraded"]))
     );
     let (exit, answer) = apply(&home, &file, &decision("d2", json!({})), &[]);
-    assert_eq!((exit, status(&answer)), (Some(0), json!("noop")));
+    assert_eq!((exit, status(&answer)), (Some(0), json!("applied")));
+    assert_eq!(answer["data"]["result"]["mode_change"], "none");
 
     let told = succeed(&home, &["strategies", "list"]);
     let row = told.lines().find(|line| line.starts_with("trend")).unwrap();

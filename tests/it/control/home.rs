@@ -89,8 +89,9 @@ fn the_second_of_a_batch_sees_the_first() {
         "nothing is done twice"
     );
     let state = |home: &Home| serde_json::to_value(&home.state().control).unwrap();
+    let switched_at = desk.place.clock.now();
     let expect = json!({"concerns": {"paper:btc-usd": {"current": "range", "paused": true,
-        "risk_mode": "normal"}}});
+        "risk_mode": "normal", "recent": {"riskier": [switched_at]}}}});
     assert_eq!(state(&home), expect);
     let (index, before) = (home.store().dump().unwrap(), state(&home));
     assert_eq!(
@@ -208,7 +209,8 @@ impl Floor<'_> {
 
 #[test]
 fn control_closes_entries_and_nothing_else() {
-    let desk = Desk::with_limits("");
+    // The controller tries one decision right after the other.
+    let desk = Desk::with_limits("control_dwell_s: 0");
     let home = desk.place.open().unwrap();
     let mut floor = Floor { desk: &desk, home };
     let at_market = |side: &str, size: &str| order("trend", side, size, None, "btc-range-long");
@@ -280,6 +282,47 @@ fn control_closes_entries_and_nothing_else() {
         failed(&floor.trade("sell-2", &at_market("sell", "0.01"))),
         [""; 0]
     );
+}
+
+/// What a person holds, and what agents did lately, is the same from the ledger alone.
+#[test]
+fn one_of_forty_switches_is_applied_and_the_owner_s_pause_stays() {
+    let desk = Desk::with_limits("");
+    let mut home = desk.place.open().unwrap();
+    for n in 0..40 {
+        let target = if n == 0 { "range" } else { "trend" };
+        let switch = json!({"action": "switch", "target_strategy_id": target});
+        let id = format!("s{n:02}");
+        desk.ask("hermes", &id, "control.apply", &decision(&id, switch));
+    }
+    let outcomes = drain(&mut home).unwrap();
+    let told: Vec<Value> = outcomes.iter().map(data).collect();
+    assert_eq!(told[0]["status"], "applied");
+    assert_eq!(told.len(), 40);
+    for late in &told[1..] {
+        assert_eq!(late["errors"], json!(["too_soon"]));
+        assert_eq!(late["result"]["retry_after_ms"], 60_000);
+    }
+    let pause = decision("p", json!({"reason": "EMERGENCY"}));
+    desk.place.ask_as_owner("p", "control.apply", &pause);
+    drain(&mut home).unwrap();
+    desk.place.pass_s(60);
+    desk.bar(&mut home, "6800", "6800");
+    let resume = decision("r", json!({"action": "resume"}));
+    let refused = desk.one(&mut home, "hermes", "r", "control.apply", &resume);
+    assert_eq!(data(&refused)["errors"], json!(["held_by_person"]));
+    let before = home.state().control.clone();
+    drop(home);
+    let (_, same) = Home::rebuild(desk.place.root.path(), desk.place.seams()).unwrap();
+    assert!(same);
+    desk.place.forget_state();
+    let mut home = desk.place.open().unwrap();
+    assert_eq!(home.state().control, before);
+    let held = &before.concerns.values().next().unwrap().held_by.paused;
+    assert_eq!(held.as_ref().unwrap().principal.as_str(), "owner");
+    desk.place.ask_as_owner("again", "control.apply", &resume);
+    let outcomes = drain(&mut home).unwrap();
+    assert_eq!(data(outcomes.last().unwrap())["status"], "applied");
 }
 
 #[test]

@@ -157,6 +157,21 @@ fn council(desk: &Desk, home: &mut Home) {
     desk.ask("hermes", "c1", "control.apply", &control("d1"));
     desk.ask("hermes", "c2", "control.apply", &control("d1"));
     drain(home).unwrap();
+    // The owner holds the pause, and the agent may not end it.
+    let resume = |id: &str| control(id).replace("pause", "resume");
+    let owner = |id: &str, payload: &str| desk.place.ask_as_owner(id, "control.apply", payload);
+    owner("c3", &control("d2"));
+    drain(home).unwrap();
+    desk.one(home, "hermes", "c4", "control.apply", &resume("d3"));
+    owner("c5", &resume("d4"));
+    drain(home).unwrap();
+    let later = json!(desk.place.clock.now().plus_ms(-901_000)).to_string();
+    for (id, action) in [("d5", "resume"), ("d6", "pause")] {
+        let members = format!("\"requested_at\":{later},\"reason\"");
+        let payload = control(id).replace("pause", action);
+        let payload = payload.replace("\"reason\"", &members);
+        desk.one(home, "hermes", id, "control.apply", &payload);
+    }
     // No role answers: the case is decided at its deadline.
     desk.place.pass_s(8 * 86_400);
     drain(home).unwrap();
