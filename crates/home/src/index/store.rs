@@ -28,7 +28,7 @@ pub const STATE_FILE: &str = "state/state.db";
 
 /// Must change with every change of tables, snapshot or fold; an older file is rebuilt from the
 /// ledger.
-const STORE_VERSION: i64 = 12;
+const STORE_VERSION: i64 = 13;
 
 /// How long a statement waits for another connection.
 const BUSY_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
