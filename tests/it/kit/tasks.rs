@@ -341,7 +341,7 @@ impl Task {
 /// Returns the task that a decision reserved.
 pub(crate) fn reserved(decision: &Decision) -> Option<&Admitted> {
     let mut tasks = decision.changes.iter().filter_map(|change| match change {
-        Change::Admission(Lineage::Admitted(task)) => Some(task),
+        Change::Admission(Lineage::Admitted(task)) => Some(&**task),
         _ => None,
     });
     let task = tasks.next();
