@@ -258,6 +258,54 @@ impl Naive {
         });
     }
 
+    /// Returns why a lease without causality is denied.
+    fn lease_fault(
+        &self,
+        asked: &Asked,
+        task: &Task,
+        limits: &HashMap<String, Value>,
+        now_ms: i64,
+    ) -> Option<&'static str> {
+        let max = limits.get("leases_per_hour").and_then(Value::as_u64);
+        let recent = self.leased.iter().filter(|(who, domain, at)| {
+            *who == asked.source && *domain == task.domain && now_ms - at < 3_600_000
+        });
+        (recent.count() as u64 >= max.unwrap_or(0)).then_some("leases_exceeded")
+    }
+
+    /// Returns why the age or the funds of its tree deny a task.
+    fn spending_fault(
+        &self,
+        task: &Task,
+        tenant: &str,
+        limits: &HashMap<String, Value>,
+        now_ms: i64,
+    ) -> Option<&'static str> {
+        let tree = self.tree(tenant, &task.root);
+        let opened = tree.first().map_or(now_ms, |node| node.at);
+        if limits
+            .get("max_tree_age_s")
+            .and_then(Value::as_u64)
+            .is_some_and(|max| now_ms - opened > max as i64 * 1000)
+        {
+            return Some("tree_expired");
+        }
+        let reserves = Self::reserves(task);
+        for (which, reason) in ["money_exhausted", "tokens_exhausted"]
+            .into_iter()
+            .enumerate()
+        {
+            let left = match tree.is_empty() {
+                true => number(limits, FUNDS[which].0),
+                false => self.funds(tenant, &task.root, which),
+            };
+            if left.is_some_and(|left| reserves[which] > left) {
+                return Some(reason);
+            }
+        }
+        None
+    }
+
     fn fault(&self, asked: &Asked, task: &Task, now_ms: i64) -> Option<&'static str> {
         let (_, domains, roots) = AGENTS
             .iter()
@@ -270,20 +318,17 @@ impl Naive {
             return Some("policy_unavailable");
         };
         let limit = |key: &str| limits.get(key).and_then(Value::as_u64);
-        let target = task.payload["target"].as_str();
-        let is_stray = limits.contains_key("allowed_targets")
-            && target.and_then(|target| {
-                let list = limits["allowed_targets"].as_array().unwrap();
-                list.iter().find(|entry| *entry == target)
-            }) == None;
+        let is_stray = match (
+            limits.get("allowed_targets"),
+            task.payload["target"].as_str(),
+        ) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some(list), Some(target)) => !list.as_array().unwrap().iter().any(|it| it == target),
+        };
         if !asked.has_causality {
-            let recent = self.leased.iter().filter(|(who, domain, at)| {
-                *who == asked.source && *domain == task.domain && now_ms - at < 3_600_000
-            });
-            if recent.count() as u64 >= limit("leases_per_hour").unwrap_or(0) {
-                return Some("leases_exceeded");
-            }
-            return is_stray.then_some("target_denied");
+            let lease = self.lease_fault(asked, task, &limits, now_ms);
+            return lease.or(is_stray.then_some("target_denied"));
         }
         let tenant = task.domain.split('/').next().unwrap();
         let tree = self.tree(tenant, &task.root);
@@ -330,22 +375,9 @@ impl Naive {
         if [held, claim].iter().flatten().any(|left| *left <= 0) {
             return Some("budget_exhausted");
         }
-        let opened = tree.first().map_or(now_ms, |node| node.at);
-        if limit("max_tree_age_s").is_some_and(|max| now_ms - opened > max as i64 * 1000) {
-            return Some("tree_expired");
-        }
-        let reserves = Self::reserves(task);
-        for (which, reason) in ["money_exhausted", "tokens_exhausted"]
-            .into_iter()
-            .enumerate()
-        {
-            let left = match tree.is_empty() {
-                true => number(&limits, FUNDS[which].0),
-                false => self.funds(tenant, &task.root, which),
-            };
-            if left.is_some_and(|left| reserves[which] > left) {
-                return Some(reason);
-            }
+        let spending = self.spending_fault(task, tenant, &limits, now_ms);
+        if spending.is_some() {
+            return spending;
         }
         if above.len() as u64 >= limit("max_spawn_depth").unwrap() {
             return Some("depth_exceeded");
