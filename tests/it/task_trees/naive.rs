@@ -115,6 +115,15 @@ fn listed(limits: &HashMap<String, Value>, key: &str, name: &str) -> Option<bool
     })
 }
 
+fn is_stray(task: &Task, limits: &HashMap<String, Value>) -> bool {
+    let target = task.payload["target"].as_str();
+    match (limits.get("allowed_targets"), target) {
+        (None, _) => false,
+        (Some(_), None) => true,
+        (Some(list), Some(target)) => !list.as_array().unwrap().iter().any(|it| it == target),
+    }
+}
+
 impl Naive {
     fn tree(&self, tenant: &str, root: &str) -> Vec<&Node> {
         self.nodes
@@ -318,14 +327,7 @@ impl Naive {
             return Some("policy_unavailable");
         };
         let limit = |key: &str| limits.get(key).and_then(Value::as_u64);
-        let is_stray = match (
-            limits.get("allowed_targets"),
-            task.payload["target"].as_str(),
-        ) {
-            (None, _) => false,
-            (Some(_), None) => true,
-            (Some(list), Some(target)) => !list.as_array().unwrap().iter().any(|it| it == target),
-        };
+        let is_stray = is_stray(task, &limits);
         if !asked.has_causality {
             let lease = self.lease_fault(asked, task, &limits, now_ms);
             return lease.or(is_stray.then_some("target_denied"));
