@@ -153,7 +153,7 @@ pub struct Spent {
 #[serde(deny_unknown_fields)]
 pub struct Settle {
     /// The receipt of the task's ALLOW.
-    #[schemars(schema_with = "crate::schema::receipt_id")]
+    #[schemars(schema_with = "crate::schema::receipt")]
     pub receipt_id: String,
     /// Everything that the task has spent so far.
     pub spent: Spent,

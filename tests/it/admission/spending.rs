@@ -1,6 +1,12 @@
 //! Free leases, budgets of money and tokens, the age of trees, and settlements.
 
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+use crate::kit::keys::add_key;
 use crate::kit::tasks::{Gate, Task, check_receipt, reserved};
+use crate::kit::{Scratch, spoolgate, succeed};
 use serde_json::{Value, json};
 use spoolgate_admission::lineage::{Admitted, Funds};
 use spoolgate_gate::Decision;
@@ -335,4 +341,67 @@ fn the_contracts_envelope_is_answered_as_before() {
         "ancestor_repeats": null, "recursion_budget_remaining": 9});
     assert_eq!(receipt["effective_counters"], counters);
     assert_eq!(receipt["forwarded_to"], "forward/api-gateway/r-1.json");
+}
+
+/// Writes the profile of the shipped domain.
+fn write_profile(home: &Path, text: &str) {
+    fs::write(
+        home.join("rules/admission/research/agents/default.yaml"),
+        text,
+    )
+    .unwrap();
+}
+
+/// Asks for a task of the shipped domain by command.
+fn ask(scratch: &Scratch, key: &Path, id: &str, kind: &str, causality: &str) -> Output {
+    let body = format!(
+        r#"{{"envelope":{{"tenant_id":"research","surface_id":"agents","policy_profile_id":"default","payload_kind":"{kind}","payload":{{}}{causality}}}}}"#
+    );
+    let file = scratch.beside("task.json");
+    fs::write(&file, body).unwrap();
+    let (file, key) = (file.to_str().unwrap(), key.to_str().unwrap());
+    let args = [
+        "admit",
+        "admit",
+        file,
+        "--as",
+        "research-bot",
+        "--key",
+        key,
+        "--id",
+        id,
+    ];
+    spoolgate(&scratch.home(), &args)
+}
+
+#[test]
+fn doctor_names_profiles_that_lived_on_free_leases_and_admit_tree_shows_sums() {
+    let scratch = Scratch::new();
+    let (home, key) = (scratch.home(), scratch.beside("bot.key"));
+    add_key(&home, "research-bot", &key);
+    let told = || String::from_utf8(spoolgate(&home, &["doctor"]).stdout).unwrap();
+    let finding = "leases without causality were admitted";
+    write_profile(&home, "{max_spawn_depth: 4, leases_per_hour: 1}");
+    assert!(ask(&scratch, &key, "l1", "lease", "").status.success());
+    assert!(!told().contains(finding));
+    let money = "{max_spawn_depth: 4, recursion_budget: 5, budget_usd: 1.00, reserve_usd: 0.30}";
+    write_profile(&home, money);
+    assert!(!ask(&scratch, &key, "l2", "lease", "").status.success());
+    assert!(told().contains(finding), "{}", told());
+
+    let root = r#","causality":{"root_task_id":"tree","parent_task_id":null,"capability_id":"c"}"#;
+    assert!(ask(&scratch, &key, "root", "task", root).status.success());
+    let shown = succeed(&home, &["admit", "tree", "tree"]);
+    for part in [
+        "research/tree: profile research/agents/default, opened by research-bot at ",
+        "1 tasks, 4 left, 1 not settled",
+        "left  reserved  spent  unsettled",
+        "0.7       0.3      0        0.3",
+    ] {
+        assert!(shown.contains(part), "{part} is not in\n{shown}");
+    }
+    assert_eq!(
+        spoolgate(&home, &["admit", "tree", "other"]).status.code(),
+        Some(1)
+    );
 }

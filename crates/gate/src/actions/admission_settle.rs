@@ -36,7 +36,7 @@ impl Action for AdmissionSettle {
     type Payload = Settle;
     type Answer = Answer<'static>;
     const ABOUT: &'static str = "Reports what an admitted task has spent.";
-    const CONDITIONS: &'static [Condition] = &[WHOLE, LINE];
+    const CONDITIONS: &'static [Condition] = &[DIGITS, WHOLE, LINE];
     const ROW: Row = Row::new(
         ActionName::AdmissionSettle,
         "SettleTask",
