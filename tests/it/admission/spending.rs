@@ -395,7 +395,7 @@ fn doctor_names_profiles_that_lived_on_free_leases_and_admit_tree_shows_sums() {
     for part in [
         "research/tree: profile research/agents/default, opened by research-bot at ",
         "1 tasks, 4 left, 1 not settled",
-        "left  reserved  spent  unsettled",
+        "LEFT  RESERVED  SPENT  UNSETTLED",
         "0.7       0.3      0        0.3",
     ] {
         assert!(shown.contains(part), "{part} is not in\n{shown}");
