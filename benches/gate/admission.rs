@@ -9,7 +9,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
-use spoolgate_admission::lineage::Admitted;
+use spoolgate_admission::lineage::{Admitted, Funds};
 use spoolgate_gate::actions::Body;
 use spoolgate_gate::actions::admission_judge::AdmissionAdmit;
 use spoolgate_gate::decide::needs;
@@ -126,6 +126,10 @@ impl Forest {
                     repeats: self.tasks / 2 + 1,
                     descendants: self.tasks,
                     budget: Some(9_000_000_000 - i64::try_from(self.tasks)?),
+                    left: Funds::default(),
+                    reserved: Funds::default(),
+                    profile: Some("t/s/p".to_owned()),
+                    by: None,
                     opened_by: None,
                     at: self.now,
                 },

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
-use spoolgate_admission::lineage::{Lineage, Parent, Tree};
+use spoolgate_admission::lineage::{Funds, Lineage, Parent, Tree};
 use spoolgate_gate::actions::ACTIONS;
 use spoolgate_gate::prepare::{Authentic, Origin};
 use spoolgate_gate::record::{Decision, Record};
@@ -21,7 +21,7 @@ use spoolgate_wire::code::Code;
 use spoolgate_wire::control::ControlAttempt;
 use spoolgate_wire::envelope::Envelope;
 use spoolgate_wire::gateway::GatewayCall;
-use spoolgate_wire::ids::RequestId;
+use spoolgate_wire::ids::{Principal, RequestId};
 use spoolgate_wire::proposals::RuleProposal;
 use spoolgate_wire::time::Time;
 
@@ -123,6 +123,10 @@ fn opened() -> Lineage {
             task: task.clone(),
             budget: Some(2),
             descendants: 1,
+            opened_at: Time::EPOCH,
+            opened_by: Principal::parse("research-bot").ok(),
+            profile: None,
+            left: Funds::default(),
         }),
         parent: Some(Parent { task, depth: 1 }),
         has_cause: true,
@@ -290,14 +294,17 @@ fn check_receipt(decision: &Decision, prepared: &Prepared, lineage: &Lineage) {
         return;
     }
     assert_eq!(envelope.domain.to_string(), "research/agents/default");
-    let Some(causality) = &envelope.causality else {
-        assert_eq!(
-            (envelope.payload_kind.as_str(), decision.changes.len()),
-            ("lease", 0)
-        );
-        return;
-    };
-    assert_ne!(causality.capability_id.as_str(), "shell");
+    // The profile has no `leases_per_hour`.
+    let causality = envelope
+        .causality
+        .as_ref()
+        .expect("a task without causality");
+    assert!(
+        !causality
+            .capability_id
+            .as_str()
+            .eq_ignore_ascii_case("shell")
+    );
     assert!(
         causality
             .recursion_budget_remaining

@@ -276,6 +276,10 @@ fn samples() -> Vec<(&'static str, &'static str)> {
         ("admission.evaluate", CHILD),
         ("admission.check", CHILD),
         ("admission.admit", LEASE),
+        (
+            "admission.settle",
+            r#"{"receipt_id":"r-4","spent":{"usd":"0.10","tokens":1800}}"#,
+        ),
     ]
 }
 

@@ -3,5 +3,6 @@
 mod batch;
 mod cases;
 mod order;
+mod spending;
 mod step;
 mod tokens;

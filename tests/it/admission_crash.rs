@@ -108,8 +108,7 @@ impl Feeder<'_> {
                 format!("r{}<r{parent}@tree-{tree}", self.n)
             }
         });
-        task.payload =
-            json!({"note": "x".repeat(usize::try_from(self.dice.below(3) * 5000).unwrap())});
+        task.payload = json!({"target": "a", "note": "x".repeat(usize::try_from(self.dice.below(3) * 5000).unwrap())});
         let mut way = "admit";
         let mut forward = None;
         match self.dice.below(12) {
@@ -230,6 +229,77 @@ fn killed_at_random_moments() {
     );
     check_receipts(&lab);
     nothing_is_forwarded_unsealed(&lab);
+}
+
+/// Six threads ask for tasks of one tree while watchers are killed: never is more reserved than the
+/// tree's budget.
+#[test]
+fn killed_over_a_budget_of_money() {
+    let seed = setting("SPOOLGATE_SEED", 1);
+    let lab = Lab::new();
+    let home = lab.home();
+    let policy = "{max_spawn_depth: 4, budget_usd: 3.00, reserve_usd: 0.10, budget_tokens: 9000, \
+        reserve_tokens: 1}";
+    fs::write(
+        home.join("rules/admission/research/agents/default.yaml"),
+        policy,
+    )
+    .unwrap();
+    let root = lab.request("admit", &task("root@tree"), None);
+    Sent::new("root.json", root).drop_into(&home);
+    succeed(&home, &["run", "--until-idle"]);
+    let mut dice = Dice::new(seed);
+    let kills = std::thread::scope(|scope| {
+        let asking: Vec<_> = (0..6)
+            .map(|thread| {
+                let lab = &lab;
+                scope.spawn(move || {
+                    for n in 0..60 {
+                        let mut task = task(&format!("t{thread}-{n}<root@tree"));
+                        task.payload = json!({"budget": {"usd": format!("0.{:02}", n % 13)}});
+                        let bytes = lab.request("admit", &task, None);
+                        let name = format!("{n:02}-{thread}.json");
+                        Sent::new(&name, bytes).drop_into(&lab.home());
+                    }
+                })
+            })
+            .collect();
+        let mut kills = 0;
+        while kills < 3 || !asking.iter().all(|thread| thread.is_finished()) {
+            let mut watcher = Running::watch(&home);
+            std::thread::sleep(Duration::from_micros(20_000 + dice.below(60_000)));
+            watcher.0.kill().unwrap();
+            watcher.0.wait().unwrap();
+            kills += 1;
+        }
+        kills
+    });
+    succeed(&home, &["run", "--until-idle"]);
+    let decided = decisions(&home).unwrap();
+    let tasks: Vec<_> = decided.values().filter_map(reserved).collect();
+    let cents = tasks.iter().map(|task| {
+        let usd = task.reserved.usd.unwrap().to_string();
+        usd.replace('.', "").parse::<u64>().unwrap()
+    });
+    let reserved_cents: u64 = cents.sum();
+    println!(
+        "{kills} kills, {} tasks, {reserved_cents} cents",
+        tasks.len()
+    );
+    assert_eq!(
+        decided.values().filter(|it| it.receipt.is_some()).count(),
+        361
+    );
+    // The least that a task reserves is ten cents, so that less is left.
+    assert!((291..=300).contains(&reserved_cents), "{reserved_cents}");
+    let shown = spoolgate(&home, &["--format", "json", "admit", "tree", "tree"]);
+    let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
+    let left = format!("0.{:02}", 300 - reserved_cents);
+    assert_eq!(shown[0]["usd"]["left"], left, "{shown}");
+    assert_eq!(shown[0]["tokens"]["left"], 9000 - tasks.len(), "{shown}");
+    assert_eq!(shown[0]["unsettled_tasks"], tasks.len(), "{shown}");
+    succeed(&home, &["audit", "verify"]);
+    succeed(&home, &["audit", "replay"]);
 }
 
 /// Checks that each request except replays has one decision and one receipt, and that exactly the

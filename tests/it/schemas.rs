@@ -240,6 +240,10 @@ const MORE: &[(&str, &str)] = &[
         r#"{"id":"p-1","sha256":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}"#,
     ),
     ("admission.cache_invalidate", r#"{"policy_profile_id":"p"}"#),
+    (
+        "admission.settle",
+        r#"{"receipt_id":"r-4","spent":{"usd":"0.10","tokens":1800}}"#,
+    ),
     ("strategies.get", r#"{"strategy_id":"s"}"#),
 ];
 

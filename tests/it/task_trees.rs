@@ -15,6 +15,7 @@ use naive::{Asked, Naive, Said};
 use serde_json::{Value, json};
 use spoolgate_admission::lineage::Admitted;
 use spoolgate_gate::Prepared;
+use spoolgate_wire::code::Code;
 
 const LARGE: &str = "v/s/open";
 
@@ -23,21 +24,25 @@ pub(crate) const PROFILES: [(&str, &str); 6] = [
     (
         "t/s/tight",
         "{max_spawn_depth: 4, max_total_descendants: 12, max_repeats_per_capability: 3, \
-            max_repeats_in_ancestor_window: 2, ancestor_window_size: 3, recursion_budget: 14}",
+            max_repeats_in_ancestor_window: 2, ancestor_window_size: 3, recursion_budget: 14, \
+            budget_usd: '2.00', reserve_usd: '0.20', budget_tokens: 900, reserve_tokens: 40, \
+            settlers: [meter]}",
     ),
     (
         "t/s/wide",
-        "{max_spawn_depth: 3, max_total_descendants: 25, capability_denylist: [shell]}",
+        "{max_spawn_depth: 3, max_total_descendants: 25, capability_denylist: [Shell], \
+            leases_per_hour: 7, budget_tokens: 2000, reserve_tokens: 90, settlers: [meter]}",
     ),
     (
         "t/s/deep",
-        "{max_spawn_depth: 40, max_repeats_in_ancestor_window: 5, ancestor_window_size: 8}",
+        "{max_spawn_depth: 40, max_repeats_in_ancestor_window: 5, ancestor_window_size: 8, \
+            max_tree_age_s: 90, allowed_targets: [here]}",
     ),
     ("t/s/open", "{max_spawn_depth: 30}"),
     (
         "u/s/open",
         "{max_spawn_depth: 6, recursion_budget: 400, capability_allowlist: [plan, read, write, \
-            test]}",
+            test], budget_usd: '9.00', reserve_usd: '0.05'}",
     ),
     // Nobody lowers the budget here, so these trees become large.
     (LARGE, "{max_spawn_depth: 25}"),
@@ -58,10 +63,12 @@ pub(crate) const AGENTS: [(&str, &[&str], u64); 11] = [
     ("c2", &[LARGE], 0),
 ];
 
-const CAPABILITIES: [&str; 6] = ["plan", "read", "write", "test", "shell", "search"];
+const CAPABILITIES: [&str; 8] = [
+    "plan", "read", "write", "test", "shell", "search", "Read", "SHELL",
+];
 
 fn principals() -> String {
-    let mut text = "principals:\n".to_owned();
+    let mut text = "principals:\n  - {name: meter, role: agent, spool: meter}\n".to_owned();
     for (name, domains, roots) in AGENTS {
         let domains: Vec<String> = domains
             .iter()
@@ -89,6 +96,8 @@ struct Swarm {
     n: u64,
     /// Admitted tasks, with their profiles.
     admitted: Vec<(Admitted, String)>,
+    /// The lines that admitted them, with their sources.
+    lines: Vec<(u64, &'static str)>,
     /// Names of trees that were requested.
     trees: Vec<String>,
     /// Requests that were sent, by source, for replays.
@@ -105,6 +114,7 @@ impl Swarm {
             dice,
             n: 0,
             admitted,
+            lines: Vec::new(),
             trees,
             sent: Vec::new(),
             counts: BTreeMap::new(),
@@ -152,8 +162,20 @@ impl Swarm {
                 if self.dice.one_in(2) {
                     task.depth = Some(json!(parent.depth + 1));
                 }
+                let profile = parent.profile.as_deref().unwrap();
+                if domains.contains(&profile) && !self.dice.one_in(6) {
+                    task.domain = profile.to_owned();
+                }
             }
             None => task.root = format!("tree-{}", self.n),
+        }
+        if !self.dice.one_in(9) {
+            task.payload = json!({"target": "here"});
+        }
+        if self.dice.one_in(5) {
+            let cents = self.dice.below(80);
+            task.payload["budget"] =
+                json!({"usd": format!("0.{cents:02}"), "tokens": self.dice.below(300)});
         }
         let mut way = "admit";
         if self.dice.below(5) < 2 {
@@ -211,6 +233,53 @@ impl Swarm {
         }
     }
 
+    /// Settles a task, most often one that was admitted; the naive model must agree.
+    fn settle(&mut self, naive: Option<&mut Naive>) {
+        self.n += 1;
+        if self.lines.is_empty() {
+            return;
+        }
+        let place = usize::try_from(self.dice.below(self.lines.len() as u64)).unwrap();
+        let (mut line, own) = self.lines[place];
+        if self.dice.one_in(9) {
+            line = self.dice.below(self.gate.seq + 3);
+        }
+        let source = match self.dice.below(3) {
+            0 => "meter",
+            1 => self.pick(&AGENTS).0,
+            _ => own,
+        };
+        let (cents, tokens) = (self.dice.below(60), self.dice.below(120));
+        let id = format!("s{}", self.n);
+        let body = json!({"receipt_id": format!("r-{line}"),
+            "spent": {"usd": format!("0.{cents:02}"), "tokens": tokens}});
+        let decision = self
+            .gate
+            .ask(source, &id, "admission.settle", &body.to_string(), None);
+        let cents_of = |value: &Value| {
+            let text = value.as_str()?.parse::<f64>().unwrap();
+            Some((text * 100.0).round() as i64)
+        };
+        let said: naive::Settled = match &decision.metadata.code {
+            None => {
+                let data: Value =
+                    serde_json::from_str(decision.data.as_ref().unwrap().get()).unwrap();
+                let tree = &data["tree"];
+                Ok([cents_of(&tree["usd_left"]), tree["tokens_left"].as_i64()])
+            }
+            Some(Code::NotPermitted) => Err("NOT_PERMITTED"),
+            Some(Code::StateConflict) => Err("STATE_CONFLICT"),
+            Some(other) => panic!("{other:?}: {decision:?}"),
+        };
+        let name = said.map_or_else(|code| code, |_| "settled");
+        *self.counts.entry(name.to_owned()).or_default() += 1;
+        if let Some(naive) = naive {
+            let spent = [cents, tokens].map(|n| i64::try_from(n).unwrap());
+            let expected = naive.settle(source, &id, line, spent);
+            assert_eq!(said, expected, "{source} {body}");
+        }
+    }
+
     /// Sends one request; the naive model, if there is one, must agree.
     fn step(&mut self, naive: Option<&mut Naive>) {
         self.gate.now = self
@@ -227,6 +296,9 @@ impl Swarm {
             assert!(decision.changes.is_empty() && decision.receipt.is_none());
             *self.counts.entry("replayed".to_owned()).or_default() += 1;
             return;
+        }
+        if self.dice.one_in(6) {
+            return self.settle(naive);
         }
         let (asked, task) = self.draw();
         let mut body = task.body();
@@ -268,6 +340,10 @@ impl Swarm {
         // Replays come soon or not at all, so that the list does not grow.
         if self.sent.len() > 500 {
             self.sent.swap_remove(0);
+        }
+        if reserved(&decision).is_some() {
+            let own = AGENTS.iter().find(|(name, ..)| *name == asked.source);
+            self.lines.push((line, own.unwrap().0));
         }
         self.admitted
             .extend(reserved(&decision).map(|admitted| (admitted.clone(), task.domain.clone())));

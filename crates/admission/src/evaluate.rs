@@ -3,13 +3,15 @@
 
 use std::borrow::Cow;
 
-use super::lineage::{Admitted, Lineage, Reported};
+use super::lineage::{Admitted, Change, Leased, Lineage, Reported};
 use super::receipt::{Counters, Reason};
-use spoolgate_rules::admission::{Grant, Profile};
+use super::spending;
+use spoolgate_rules::admission::{Grant, Profile, TARGET_POINTER};
 use spoolgate_wire::admission::{Causality, Domain, LEASE};
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::checks::CheckRow;
-use spoolgate_wire::ids::{Principal, RequestId};
+use spoolgate_wire::ids::{Capability, Principal, RequestId};
+use spoolgate_wire::sealed::value_at;
 use spoolgate_wire::time::Time;
 
 /// Source of rows about the rights of a principal.
@@ -60,10 +62,8 @@ pub struct Question<'a> {
     pub domain: &'a Domain,
     /// The kind of work.
     pub payload_kind: &'a str,
-    /// Size of the payload's text, bytes.
-    pub payload_bytes: u64,
-    /// The target that the payload names.
-    pub target: Option<&'a str>,
+    /// The payload's text without insignificant white space.
+    pub payload: &'a str,
     /// Size of the artifact that the payload declares, bytes.
     pub artifact_size_bytes: Option<u64>,
     /// The task's position in its tree, as claimed.
@@ -78,6 +78,9 @@ pub struct Question<'a> {
     pub reported: Option<&'a Reported>,
     /// Roots that the principal opened within the last hour.
     pub roots_in_hour: u64,
+    /// Leases without causality that the principal had admitted in this domain within the last
+    /// hour.
+    pub leases_in_hour: u64,
     /// The gate's clock.
     pub now: Time,
 }
@@ -91,13 +94,15 @@ pub struct Evaluation {
     pub denied: Option<(Reason, String)>,
     /// The counts that the decision is based on, without this task.
     pub counters: Counters,
-    /// What an ALLOW reserves; `None` without causality, because such a task has no lineage.
-    pub admitted: Option<Admitted>,
+    /// The counts once the task is admitted; the same if it is denied.
+    pub after: Counters,
+    /// What an ALLOW reserves; `None` if the task is denied.
+    pub reserves: Option<Change>,
 }
 
 /// The rows so far.
 #[derive(Default)]
-struct Rows {
+pub(crate) struct Rows {
     rows: Vec<CheckRow>,
     denied: Option<(Reason, String)>,
 }
@@ -136,21 +141,28 @@ impl Rows {
     }
 
     /// Adds a row under the name of this reason. The first row that fails denies the task.
-    fn push(&mut self, reason: Reason, row: CheckRow) {
+    pub(crate) fn push(&mut self, reason: Reason, row: CheckRow) {
         if let (None, Some(fault)) = (&self.denied, &row.reason) {
             self.denied = Some((reason, fault.clone().into_owned()));
         }
         self.rows.push(row.named(reason.name()));
     }
 
-    fn done(self, counters: Counters, admitted: Option<Admitted>) -> Evaluation {
-        let admitted = admitted.filter(|_| self.denied.is_none());
+    /// Ends the evaluation of a task that is admitted, if no row failed, with this change.
+    fn done(self, counters: Counters, after: Counters, reserves: Option<Change>) -> Evaluation {
+        let is_denied = self.denied.is_some();
         Evaluation {
             rows: self.rows,
             denied: self.denied,
             counters,
-            admitted,
+            after: if is_denied { counters } else { after },
+            reserves: reserves.filter(|_| !is_denied),
         }
+    }
+
+    /// Ends the evaluation of a task without a place in a tree.
+    fn without_place(self) -> Evaluation {
+        self.done(Counters::default(), Counters::default(), None)
     }
 }
 
@@ -162,7 +174,7 @@ fn amount(count: u64) -> Option<Amount> {
 pub fn unreadable(fault: &dyn std::error::Error) -> Evaluation {
     let mut rows = Rows::default();
     rows.yes_no(Reason::MissingFields, Some(fault.to_string()), CONTRACT);
-    rows.done(Counters::default(), None)
+    rows.without_place()
 }
 
 /// Returns the evaluation of a request whose sender has no domain, so that there is no policy to
@@ -175,38 +187,82 @@ pub fn homeless(source: &Principal) -> Evaluation {
         rules/principals.yaml"
     );
     rows.yes_no(Reason::DomainDenied, Some(fault), PRINCIPALS);
-    rows.done(Counters::default(), None)
+    rows.without_place()
 }
 
 /// Evaluates whether a task may be admitted.
 pub fn evaluate(question: &Question<'_>) -> Evaluation {
     let mut rows = Rows::default();
     rows.yes_no(Reason::MissingFields, None, CONTRACT);
-    let needs_causality = question.payload_kind != LEASE;
-    let missing = (needs_causality && question.causality.is_none())
-        .then(|| format!("a `{}` needs causality", question.payload_kind));
+    let missing = causality_fault(question);
+    let is_free = question.causality.is_none() && missing.is_none();
     rows.yes_no(Reason::MissingCausality, missing, CONTRACT);
     let stranger = domain_fault(question);
     let path = format!("rules/admission/{}.yaml", question.domain);
-    rows.yes_no(Reason::DomainDenied, stranger.clone(), PRINCIPALS);
+    // Without the right or a policy there are no limits to check, and nothing about the tree
+    // may be disclosed.
+    let limits = question.policy.as_ref().ok().filter(|_| stranger.is_none());
+    let limits = limits.map(|limits| limits.each());
+    if let Some(limits) = limits.as_ref().filter(|_| is_free) {
+        free_leases(&mut rows, question, limits, &path);
+    }
+    rows.yes_no(Reason::DomainDenied, stranger, PRINCIPALS);
     rows.yes_no(
         Reason::PolicyUnavailable,
         question.policy.as_ref().err().map(ToString::to_string),
         path.clone(),
     );
-    // Without the right or a policy there are no limits to check, and nothing about the tree
-    // may be disclosed.
-    let (Ok(limits), None) = (&question.policy, stranger) else {
-        return rows.done(Counters::default(), None);
+    let Some(limits) = limits else {
+        return rows.without_place();
     };
-    let limits = limits.each();
-    let mut counters = Counters::default();
-    let mut admitted = None;
-    if let Some(causality) = question.causality {
-        (counters, admitted) = place(&mut rows, question, causality, &limits, &path);
-    }
+    let placed = match question.causality {
+        Some(causality) => place(&mut rows, question, causality, &limits, &path),
+        None => Placed {
+            reserves: is_free.then(|| {
+                Change::Leased(Leased {
+                    by: question.source.clone(),
+                    domain: question.domain.to_string(),
+                    at: question.now,
+                })
+            }),
+            ..Placed::default()
+        },
+    };
     lists(&mut rows, question, &limits, &path);
-    rows.done(counters, admitted)
+    rows.done(placed.counters, placed.after, placed.reserves)
+}
+
+/// Returns why a task without causality is denied whatever its profile says.
+fn causality_fault(question: &Question<'_>) -> Option<String> {
+    if question.causality.is_some() {
+        return None;
+    }
+    if question.payload_kind != LEASE {
+        return Some(format!("a `{}` needs causality", question.payload_kind));
+    }
+    let is_required = question.grant.is_some_and(|grant| grant.required);
+    is_required.then(|| {
+        format!(
+            "a `{LEASE}` needs causality: the grant of `{}` has `required: true`",
+            question.source
+        )
+    })
+}
+
+/// Checks the rate of leases without causality. A profile that does not limit them allows none.
+fn free_leases(rows: &mut Rows, question: &Question<'_>, limits: &[&Profile], path: &str) {
+    let allowed = |profile: &Profile| profile.leases_per_hour.map_or(0, |leases| leases.get());
+    let max = least(limits, |profile| Some(u64::from(allowed(profile)))).unwrap_or(0);
+    let admitted = question.leases_in_hour;
+    let fault = match (admitted < max, max) {
+        (true, _) => None,
+        (false, 0) => Some(format!(
+            "a `{LEASE}` needs causality here: the profile has no `leases_per_hour`"
+        )),
+        (false, _) => Some(format!("{admitted} against a limit of {max}")),
+    };
+    let row = CheckRow::measured(amount(admitted), amount(max), "count", path.to_owned());
+    rows.push(Reason::LeasesExceeded, row.unless_fault(fault));
 }
 
 impl<'a> Limits<'a> {
@@ -231,8 +287,16 @@ fn domain_fault(question: &Question<'_>) -> Option<String> {
 }
 
 /// Returns the strictest value of a limit.
-fn least(limits: &[&Profile], of: impl Fn(&Profile) -> Option<u64>) -> Option<u64> {
+pub(crate) fn least(limits: &[&Profile], of: impl Fn(&Profile) -> Option<u64>) -> Option<u64> {
     limits.iter().filter_map(|profile| of(profile)).min()
+}
+
+/// The place of a task in its tree.
+#[derive(Default)]
+struct Placed {
+    counters: Counters,
+    after: Counters,
+    reserves: Option<Change>,
 }
 
 /// Checks the task's position in its tree, and the limits on the tree.
@@ -242,7 +306,7 @@ fn place(
     causality: &Causality,
     limits: &[&Profile],
     path: &str,
-) -> (Counters, Option<Admitted>) {
+) -> Placed {
     let Question {
         lineage, reported, ..
     } = *question;
@@ -255,12 +319,13 @@ fn place(
         lineage.parent.as_ref().map(|p| p.depth.saturating_add(1))
     };
     depth_claim(rows, derived, causality.spawn_depth);
-    let (left, after) = budget(question, causality, limits);
+    let (left, budget) = budget(question, causality, limits);
     if let Some(left) = left {
         let fault = (left <= 0).then(|| format!("{left} left of the tree's budget"));
         let row = CheckRow::compared(Amount::from_i64(left), Amount::ONE, "count", STATE);
         rows.push(Reason::BudgetExhausted, row.unless_fault(fault));
     }
+    let budgets = spending::check(rows, question, is_root, limits, path);
     let higher = |known: u64, told: Option<u32>| known.max(told.map_or(0, u64::from));
     let depth = derived.map(|depth| higher(depth, reported.and_then(|told| told.current_depth)));
     if let Some(max) = least(limits, |profile| {
@@ -307,25 +372,45 @@ fn place(
         capability_repeats: Some(repeats),
         ancestor_repeats,
         recursion_budget_remaining: left,
+        usd_left: budgets.before.usd,
+        tokens_left: budgets.before.tokens,
+        seconds_left: budgets.seconds_left,
     };
-    let admitted = derived.map(|depth| Admitted {
-        tenant: question.domain.tenant.clone(),
-        root: root.clone(),
-        task: question.task.clone(),
-        parent: lineage.parent.as_ref().map(|parent| parent.task.clone()),
-        depth,
-        capability: causality.capability_id.clone(),
-        repeats: lineage.repeats.saturating_add(1),
-        descendants: if is_root {
+    let after = Counters {
+        recursion_budget_remaining: budget,
+        usd_left: budgets.after.usd,
+        tokens_left: budgets.after.tokens,
+        ..counters
+    };
+    let reserves = derived.map(|depth| {
+        let descendants = if is_root {
             0
         } else {
             below.unwrap_or(0).saturating_add(1)
-        },
-        budget: after,
-        opened_by: is_root.then(|| question.source.clone()),
-        at: question.now,
+        };
+        Change::Admitted(Box::new(Admitted {
+            tenant: question.domain.tenant.clone(),
+            root: root.clone(),
+            task: question.task.clone(),
+            parent: lineage.parent.as_ref().map(|parent| parent.task.clone()),
+            depth,
+            capability: causality.capability_id.clone(),
+            repeats: lineage.repeats.saturating_add(1),
+            descendants,
+            budget,
+            left: budgets.after,
+            reserved: budgets.reserved,
+            profile: Some(question.domain.to_string()),
+            by: Some(question.source.clone()),
+            opened_by: is_root.then(|| question.source.clone()),
+            at: question.now,
+        }))
     });
-    (counters, admitted)
+    Placed {
+        counters,
+        after,
+        reserves,
+    }
 }
 
 /// Checks where the task comes from (its parent, its cause, the principal's rate of new trees), and
@@ -339,6 +424,11 @@ fn origin(rows: &mut Rows, question: &Question<'_>, causality: &Causality) {
         .filter(|_| lineage.parent.is_none())
         .map(|parent| format!("`{parent}` is not a task of `{root}`"));
     rows.yes_no(Reason::UnknownParent, orphan, STATE);
+    let bound = lineage.tree.as_ref().and_then(|tree| tree.profile.as_ref());
+    let stray = bound
+        .filter(|bound| !is_root && **bound != question.domain.to_string())
+        .map(|bound| format!("the tree `{root}` is bound to the profile `{bound}`"));
+    rows.yes_no(Reason::ProfileMismatch, stray, STATE);
     let cause = causality
         .caused_by_receipt_id
         .as_ref()
@@ -392,7 +482,8 @@ fn depth_claim(rows: &mut Rows, derived: Option<u64>, claim: Option<i64>) {
 }
 
 /// Returns what is left of the tree's budget before and after this task. If the tree has no budget
-/// yet, the policy issues it. A claim can only lower it.
+/// yet, the policy issues it. A claim never raises it, and only the claim of who opened the tree
+/// lowers it for others.
 fn budget(
     question: &Question<'_>,
     causality: &Causality,
@@ -404,17 +495,18 @@ fn budget(
         })
     };
     let issued = || issued().and_then(|budget| i64::try_from(budget).ok());
-    let held = question
-        .lineage
-        .tree
-        .as_ref()
-        .and_then(|tree| tree.budget)
-        .or_else(issued);
-    let left = [held, causality.recursion_budget_remaining]
-        .into_iter()
-        .flatten()
-        .min();
-    (left, left.map(|left| left.saturating_sub(1)))
+    let tree = question.lineage.tree.as_ref();
+    let held = tree.and_then(|tree| tree.budget).or_else(issued);
+    let claim = causality.recursion_budget_remaining;
+    let least_of = |one: Option<i64>, other: Option<i64>| one.into_iter().chain(other).min();
+    let left = least_of(held, claim);
+    let opener = tree.map_or(Some(question.source), |tree| tree.opened_by.as_ref());
+    let of_tree = if opener == Some(question.source) {
+        left
+    } else {
+        held
+    };
+    (left, of_tree.map(|left| left.saturating_sub(1)))
 }
 
 /// Checks how often the capability occurs among the nearest ancestors. The row shows the window
@@ -430,11 +522,11 @@ fn window(
         .reported
         .map(|told| told.ancestor_capability_ids.as_slice())
         .unwrap_or_default();
-    let count = |ancestors: &[spoolgate_wire::ids::Capability], size: usize| {
+    let count = |ancestors: &[Capability], size: usize| {
         let same = ancestors
             .iter()
             .take(size)
-            .filter(|other| **other == causality.capability_id);
+            .filter(|other| other.is(&causality.capability_id));
         u64::try_from(same.count()).unwrap_or(u64::MAX)
     };
     let fullest = limits
@@ -466,14 +558,15 @@ fn lists(rows: &mut Rows, question: &Question<'_>, limits: &[&Profile], path: &s
         ..
     }) = question.causality
     {
+        let has = |list: &Vec<Capability>| list.iter().any(|other| other.is(capability));
         let is_denied = limits
             .iter()
             .filter_map(|p| p.capability_denylist.as_ref())
-            .any(|list| list.contains(capability));
+            .any(has);
         let mut allowlists = limits
             .iter()
             .filter_map(|profile| profile.capability_allowlist.as_ref());
-        let is_left_out = allowlists.any(|list| !list.contains(capability));
+        let is_left_out = allowlists.any(|list| !has(list));
         let fault = match (is_denied, is_left_out) {
             (true, _) => Some(format!("`{capability}` is on the denylist")),
             (false, true) => Some(format!("`{capability}` is not on the allowlist")),
@@ -481,13 +574,9 @@ fn lists(rows: &mut Rows, question: &Question<'_>, limits: &[&Profile], path: &s
         };
         rows.yes_no(Reason::CapabilityDenied, fault, path.to_owned());
     }
-    let mut targets = limits
+    let fault = limits
         .iter()
-        .filter_map(|profile| profile.allowed_targets.as_ref());
-    let stranger = question
-        .target
-        .filter(|target| targets.any(|list| !list.iter().any(|name| name == target)));
-    let fault = stranger.map(|_| "the payload's target is not among allowed_targets".to_owned());
+        .find_map(|profile| target_fault(profile, question.payload));
     rows.yes_no(Reason::TargetDenied, fault, path.to_owned());
     if let Some(max) = least(limits, |profile| {
         profile.max_artifact_size_bytes.map(|bound| bound.get())
@@ -495,7 +584,7 @@ fn lists(rows: &mut Rows, question: &Question<'_>, limits: &[&Profile], path: &s
         let size = question
             .artifact_size_bytes
             .unwrap_or(0)
-            .max(question.payload_bytes);
+            .max(u64::try_from(question.payload.len()).unwrap_or(u64::MAX));
         let fault = (size > max).then(|| format!("{size} bytes against a limit of {max}"));
         let row = CheckRow::measured(amount(size), amount(max), "bytes", path.to_owned());
         rows.push(Reason::ArtifactTooLarge, row.unless_fault(fault));
@@ -508,4 +597,16 @@ fn lists(rows: &mut Rows, question: &Question<'_>, limits: &[&Profile], path: &s
         )
     });
     rows.yes_no(Reason::InvariantViolation, spawns, path.to_owned());
+}
+
+/// Returns why the target of a payload is not allowed. A payload that names none is not.
+fn target_fault(profile: &Profile, payload: &str) -> Option<String> {
+    let allowed = profile.allowed_targets.as_ref()?;
+    let pointer = profile.target_pointer.as_deref().unwrap_or(TARGET_POINTER);
+    let target = value_at(payload, pointer);
+    match target.and_then(|text| serde_json::from_str::<String>(text).ok()) {
+        Some(target) if allowed.contains(&target) => None,
+        Some(_) => Some("the payload's target is not among allowed_targets".to_owned()),
+        None => Some(format!("the payload has no text at `{pointer}`")),
+    }
 }

@@ -7,6 +7,8 @@ extern crate spoolgate_no_schema as schemars;
 pub mod evaluate;
 pub mod lineage;
 pub mod receipt;
+pub mod settle;
+pub mod spending;
 
 pub use evaluate::{Evaluation, NoLimits, Question, evaluate};
 pub use lineage::{Change, Lineage};

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use spoolgate_rules::admission::Profile;
+use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::{Capability, DomainPart, Principal, RequestId};
 use spoolgate_wire::time::Time;
 
@@ -28,6 +29,25 @@ pub struct Query {
     pub window: u32,
 }
 
+/// Money and tokens. A member is `None` where no budget limits it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Funds {
+    /// Money, USD.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usd: Option<Amount>,
+    /// Tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<i64>,
+}
+
+impl Funds {
+    /// Returns whether no budget limits anything.
+    pub fn is_unlimited(&self) -> bool {
+        *self == Funds::default()
+    }
+}
+
 /// The present state of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
@@ -37,6 +57,16 @@ pub struct Tree {
     pub budget: Option<i64>,
     /// Tasks admitted below the root.
     pub descendants: u64,
+    /// When its root was admitted.
+    pub opened_at: Time,
+    /// Who opened it; `None` if the ledger does not say.
+    pub opened_by: Option<Principal>,
+    /// The profile that it is bound to, as `tenant/surface/profile`; `None` until the next task of
+    /// a tree that an earlier version opened.
+    pub profile: Option<String>,
+    /// What is left of its budgets of money and tokens; below 0 if its tasks spent more than they
+    /// reserved.
+    pub left: Funds,
 }
 
 /// What children need to know about their parent task.
@@ -106,11 +136,58 @@ pub struct Admitted {
     pub descendants: u64,
     /// What is left of the budget.
     pub budget: Option<i64>,
+    /// What is left of the budgets of money and tokens.
+    #[serde(default, skip_serializing_if = "Funds::is_unlimited")]
+    pub left: Funds,
+    /// What the task has reserved of them.
+    #[serde(default, skip_serializing_if = "Funds::is_unlimited")]
+    pub reserved: Funds,
+    /// The profile that the tree is bound to, as `tenant/surface/profile`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// Who requested the task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Principal>,
     /// Who opened the tree; only for a root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opened_by: Option<Principal>,
     /// When it was admitted, by the gate's clock.
     pub at: Time,
+}
+
+/// A lease without causality that was admitted. It belongs to no tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Leased {
+    /// Who requested it.
+    pub by: Principal,
+    /// The domain, as `tenant/surface/profile`.
+    pub domain: String,
+    /// When it was admitted, by the gate's clock.
+    pub at: Time,
+}
+
+/// What a task has spent, with the state of its tree afterwards.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settled {
+    /// The tenant that owns the tree.
+    pub tenant: DomainPart,
+    /// The name of the tree.
+    pub root: RequestId,
+    /// The task.
+    pub task: RequestId,
+    /// Money that it has spent, USD.
+    pub usd: Amount,
+    /// Tokens that it has spent.
+    pub tokens: i64,
+    /// Whether a settler said so, which is final.
+    pub is_final: bool,
+    /// How often the task's own key has settled it so far.
+    pub raises: u32,
+    /// What is left of the tree's budgets.
+    #[serde(default, skip_serializing_if = "Funds::is_unlimited")]
+    pub left: Funds,
 }
 
 /// What a policy command delivered, or how it failed.
@@ -137,7 +214,11 @@ pub struct Delivered {
 #[serde(deny_unknown_fields)]
 pub enum Change {
     /// A task was admitted.
-    Admitted(Admitted),
+    Admitted(Box<Admitted>),
+    /// A lease without causality was admitted.
+    Leased(Leased),
+    /// A task's spending was reported.
+    Settled(Box<Settled>),
     /// A policy command answered.
     PolicyDelivered {
         /// The domain, as `tenant/surface/profile`.

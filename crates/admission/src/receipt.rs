@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::RequestId;
 use spoolgate_wire::time::Time;
 
@@ -57,8 +58,11 @@ macro_rules! reasons {
 reasons! {
     /// The body or the causality lacks a member, or has one that does not belong there.
     MissingFields = "missing_fields";
-    /// Every payload kind but `lease` needs causality.
+    /// Every payload kind needs causality; only a `lease` may come without, if the grant does not
+    /// say `required: true`.
     MissingCausality = "missing_causality";
+    /// More leases without causality within an hour than `leases_per_hour`.
+    LeasesExceeded = "leases_exceeded";
     /// The key may not speak for this tenant, surface and profile.
     DomainDenied = "domain_denied";
     /// There is no such policy, it cannot be read, or a command that it names returned no
@@ -66,6 +70,8 @@ reasons! {
     PolicyUnavailable = "policy_unavailable";
     /// The parent is not recorded in the tree.
     UnknownParent = "unknown_parent";
+    /// The tree is bound to another profile.
+    ProfileMismatch = "profile_mismatch";
     /// The receipt does not belong to a task of the tree, or a root names a receipt.
     UnknownReceipt = "unknown_receipt";
     /// The tree was opened before, or the id is taken in it.
@@ -77,6 +83,14 @@ reasons! {
     DepthMismatch = "depth_mismatch";
     /// The tree's budget, or the claim, is 0 or less.
     BudgetExhausted = "budget_exhausted";
+    /// The tree is older than max_tree_age_s.
+    TreeExpired = "tree_expired";
+    /// The task reserves more money than is left of the tree's budget, or an amount that cannot be
+    /// read.
+    MoneyExhausted = "money_exhausted";
+    /// The task reserves more tokens than are left of the tree's budget, or a number that cannot be
+    /// read.
+    TokensExhausted = "tokens_exhausted";
     /// depth >= max_spawn_depth.
     DepthExceeded = "depth_exceeded";
     /// Tasks below the root >= max_total_descendants.
@@ -88,7 +102,7 @@ reasons! {
     AncestorWindowViolated = "ancestor_window_violated";
     /// On the denylist, or not on the allowlist.
     CapabilityDenied = "capability_denied";
-    /// `payload.target` is not among allowed_targets.
+    /// There are allowed_targets, and the payload has no text at target_pointer or another one.
     TargetDenied = "target_denied";
     /// Larger than max_artifact_size_bytes.
     ArtifactTooLarge = "artifact_too_large";
@@ -125,6 +139,18 @@ pub struct Counters {
     pub ancestor_repeats: Option<u64>,
     /// What is left of the tree's budget; after this task, if it was admitted.
     pub recursion_budget_remaining: Option<i64>,
+    /// What is left of the tree's budget of money, USD; after this task, if it was admitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Amount")]
+    pub usd_left: Option<Amount>,
+    /// What is left of the tree's budget of tokens; after this task, if it was admitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "i64")]
+    pub tokens_left: Option<i64>,
+    /// Whole seconds until the tree is too old; below 0 if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "i64")]
+    pub seconds_left: Option<i64>,
 }
 
 /// What the request claimed.

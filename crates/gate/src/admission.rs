@@ -1,6 +1,8 @@
 //! The admission step of the gate: `admission.*` requests, and every request that carries
 //! causality.
 
+use std::collections::VecDeque;
+
 use super::actions::Body;
 use super::actions::{self, Lane};
 use super::elsewhere::NoLineage;
@@ -8,17 +10,19 @@ use super::handle::{Judged, Outcome, Turn};
 use super::prepare::{Authentic, Refusal};
 use super::state::{Change, State};
 use spoolgate_admission::evaluate::{self, Limits, Question};
-use spoolgate_admission::lineage::{Delivered, Query};
+use spoolgate_admission::lineage::{Delivered, Query, Settled, Tree};
 use spoolgate_admission::receipt::{Claimed, Counters, Phase, Reason, Receipt, Verdict};
-use spoolgate_admission::{Evaluation, NoLimits, lineage};
+use spoolgate_admission::settle::{self, Right, SettleError};
+use spoolgate_admission::spending::seconds_left;
+use spoolgate_admission::{Evaluation, NoLimits};
 use spoolgate_control as control;
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::admission::{CACHE_TTL_S, Policy};
 use spoolgate_rules::principals::Role;
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::admission::{
-    AdmissionAttempt, AdmissionBody, Causality, Domain, Echo, InvalidatePolicy, TASK, receipt_id,
-    receipt_line,
+    AdmissionAttempt, AdmissionBody, Causality, Domain, Echo, InvalidatePolicy, Settle, TASK,
+    receipt_id, receipt_line,
 };
 use spoolgate_wire::checks::CheckRow;
 use spoolgate_wire::code::Code;
@@ -27,8 +31,8 @@ use spoolgate_wire::ids::Principal;
 use spoolgate_wire::payload::PayloadError;
 use spoolgate_wire::time::Time;
 
-/// The window in which root tasks are counted, milliseconds.
-pub const ROOTS_WINDOW_MS: i64 = 3_600_000;
+/// The window in which roots, and leases without causality, are counted, milliseconds.
+pub const HOUR_MS: i64 = 3_600_000;
 
 /// How long the failure of a policy command is kept, seconds.
 const FAULT_KEPT_S: u32 = 1;
@@ -86,8 +90,7 @@ enum Unasked {
 struct Task<'a> {
     domain: &'a Domain,
     payload_kind: &'a str,
-    payload_bytes: usize,
-    target: Option<&'a str>,
+    payload: &'a str,
     artifact_size_bytes: Option<u64>,
     causality: Option<Causality>,
     forward: Option<bool>,
@@ -102,8 +105,7 @@ impl<'a> Asked<'a> {
             .map(|AdmissionBody { envelope, forward }| Task {
                 domain: &envelope.domain,
                 payload_kind: &envelope.payload_kind,
-                payload_bytes: envelope.payload.len(),
-                target: envelope.target.as_deref(),
+                payload: &envelope.payload,
                 artifact_size_bytes: envelope.artifact_size_bytes,
                 causality: envelope.causality.clone(),
                 forward: *forward,
@@ -122,7 +124,7 @@ impl<'a> Asked<'a> {
 
     /// Reads the task of a request of another contract, which carries causality or has to. Its
     /// domain is the first domain of its sender.
-    fn of_step(rules: &'a Rulebook, authentic: &Authentic) -> Asked<'a> {
+    fn of_step(rules: &'a Rulebook, authentic: &'a Authentic) -> Asked<'a> {
         let text = authentic.envelope.causality.as_deref();
         let mut echo = Echo::of_causality(text.unwrap_or_default());
         let grant = rules
@@ -141,8 +143,7 @@ impl<'a> Asked<'a> {
             (Ok(causality), Some(domain)) => Ok(Task {
                 domain,
                 payload_kind: TASK,
-                payload_bytes: authentic.envelope.payload.len(),
-                target: None,
+                payload: &authentic.envelope.payload,
                 artifact_size_bytes: None,
                 causality,
                 forward: None,
@@ -310,12 +311,8 @@ impl Turn<'_> {
             let surface = receipt.surface_id.as_deref().unwrap_or_default();
             receipt.forwarded_to = Some(format!("forward/{surface}/{}.json", receipt.receipt_id));
         }
-        let admitted = evaluation
-            .admitted
-            .filter(|_| is_accepted && !receipt.dry_run);
-        let changes = admitted
-            .into_iter()
-            .map(|task| Change::Admission(lineage::Change::Admitted(task)));
+        let reserves = evaluation.reserves.filter(|_| !receipt.dry_run);
+        let changes = reserves.into_iter().map(Change::Admission);
         Outcome {
             changes: changes.collect(),
             judged: Some(Judged {
@@ -359,10 +356,8 @@ impl Turn<'_> {
         } else {
             row
         };
-        let changes = evaluation.admitted.into_iter();
-        let changes = changes
-            .map(|task| Change::Admission(lineage::Change::Admitted(task)))
-            .collect();
+        let reserves = evaluation.reserves.into_iter();
+        let changes = reserves.map(Change::Admission).collect();
         let before = evaluation.counters;
         Some(Step {
             receipt,
@@ -405,22 +400,18 @@ impl Turn<'_> {
                     task: &authentic.envelope.id,
                     domain: task.domain,
                     payload_kind: task.payload_kind,
-                    payload_bytes: u64::try_from(task.payload_bytes).unwrap_or(u64::MAX),
-                    target: task.target,
+                    payload: task.payload,
                     artifact_size_bytes: task.artifact_size_bytes,
                     causality: task.causality.as_ref(),
                     grant,
                     policy: limits,
                     lineage: &self.lookups.lineage,
                     reported,
-                    roots_in_hour: self.roots_in_hour(source),
+                    roots_in_hour: self.in_hour(self.state.admission.roots.get(source)),
+                    leases_in_hour: self.leases_in_hour(source, task.domain),
                     now: self.now,
                 })
             }
-        };
-        let left = match &evaluation.admitted {
-            Some(task) => task.budget,
-            None => evaluation.counters.recursion_budget_remaining,
         };
         let mut receipt = Receipt {
             receipt_id: receipt_id(self.seq),
@@ -440,10 +431,7 @@ impl Turn<'_> {
             parent_task_id: echo.parent_task_id,
             caused_by_receipt_id: echo.caused_by_receipt_id,
             capability_id: echo.capability_id,
-            effective_counters: Counters {
-                recursion_budget_remaining: left,
-                ..evaluation.counters
-            },
+            effective_counters: evaluation.after,
             claimed_counters: Claimed {
                 spawn_depth: echo.spawn_depth,
                 recursion_budget_remaining: echo.recursion_budget_remaining,
@@ -504,14 +492,71 @@ impl Turn<'_> {
         )
     }
 
-    fn roots_in_hour(&self, source: &Principal) -> u64 {
-        let opened = self.state.admission.roots.get(source).map(|times| {
-            times
-                .iter()
-                .filter(|at| self.now.since_ms(**at) < ROOTS_WINDOW_MS)
-                .count()
-        });
-        u64::try_from(opened.unwrap_or(0)).unwrap_or(u64::MAX)
+    fn leases_in_hour(&self, source: &Principal, domain: &Domain) -> u64 {
+        let leases = self.state.admission.leases.get(source);
+        self.in_hour(leases.and_then(|domains| domains.get(&domain.to_string())))
+    }
+
+    fn in_hour(&self, times: Option<&VecDeque<Time>>) -> u64 {
+        let recent = times.into_iter().flatten();
+        let recent = recent.filter(|at| self.now.since_ms(**at) < HOUR_MS);
+        u64::try_from(recent.count()).unwrap_or(u64::MAX)
+    }
+
+    /// Settles a task, and returns the settlement with the tree as it was before.
+    ///
+    /// # Errors
+    /// Returns the [`Refusal`] of a sender that may not settle the task, or not like this.
+    pub(super) fn settlement(
+        &self,
+        source: &Principal,
+        settle: &Settle,
+    ) -> Result<(Settled, &Tree), Refusal> {
+        // A stranger does not learn whether there is such a receipt.
+        let found = self.lookups.task.as_ref();
+        let found = found.and_then(|task| Some((task, self.right(source, task)?)));
+        let Some((task, right)) = found else {
+            let what = format!(
+                "`{}` is not the receipt of a task that `{source}` requested or may settle",
+                settle.receipt_id
+            );
+            return Err(Refusal::new(Code::NotPermitted, what));
+        };
+        let settled = task.settle(settle.spent, right).map_err(|error| {
+            let code = match error {
+                SettleError::Final(_) => Code::StateConflict,
+                SettleError::Less(_) | SettleError::TooOften => Code::NotPermitted,
+            };
+            Refusal::new(code, error.to_string())
+        })?;
+        Ok((settled, &task.tree))
+    }
+
+    /// Returns the right by which a principal settles a task.
+    fn right(&self, source: &Principal, task: &settle::Task) -> Option<Right> {
+        let policy = self.bound_to(&task.tree).map(|(_, policy)| policy);
+        if policy.is_some_and(|policy| policy.profile.settlers.contains(source)) {
+            return Some(Right::Settler);
+        }
+        (task.by.as_ref() == Some(source)).then_some(Right::Own)
+    }
+
+    /// Returns the profile that a tree is bound to, as long as it exists.
+    fn bound_to(&self, tree: &Tree) -> Option<(&Domain, &Policy)> {
+        let bound = tree.profile.as_ref()?;
+        let mut policies = self.rules.admission.iter();
+        policies.find(|(domain, _)| domain.to_string() == *bound)
+    }
+
+    /// Returns the whole seconds until a tree is too old; `None` if its profile does not limit its
+    /// age.
+    pub(super) fn seconds_left(&self, tree: &Tree) -> Option<i64> {
+        let (domain, policy) = self.bound_to(tree)?;
+        let delivered = self.delivered(domain).and_then(|it| it.profile.as_ref());
+        let profiles = [Some(&policy.profile), delivered];
+        let ages = profiles.into_iter().flatten();
+        let max_s = ages.filter_map(|profile| profile.max_tree_age_s).min()?;
+        Some(seconds_left(tree.opened_at, self.now, max_s.get()))
     }
 }
 

@@ -21,6 +21,7 @@ use spoolgate_rules::Rulebook;
 use spoolgate_rules::principals::Role;
 use spoolgate_trading::requests::Messages;
 use spoolgate_trading::tighten;
+use spoolgate_wire::admission::Settle;
 use spoolgate_wire::code::Code;
 use spoolgate_wire::ids::Principal;
 use spoolgate_wire::orders::{CancelOrder, TightenStop};
@@ -35,7 +36,7 @@ type Minute = Window<60>;
 pub enum Bucket {
     /// Everything that is not protected; beyond the limit it is refused.
     Ordinary,
-    /// Exits, cancels and tightens: counted; refused only if they change nothing.
+    /// Exits, cancels, tightens and settlements: counted; refused only if they change nothing.
     Protected,
 }
 
@@ -138,7 +139,7 @@ pub(super) fn refusal(turn: &Turn<'_>, authentic: &Authentic, lane: Lane) -> Opt
     Some(Refusal::new(Code::RateLimited, why))
 }
 
-/// The refusal of an agent's cancel or tighten that changes nothing and is beyond
+/// The refusal of an agent's cancel, tighten or settlement that changes nothing and is beyond
 /// `max_protected_per_minute`. Whatever changes something is never refused for its rate.
 pub(super) fn idle_refusal(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Option<Refusal> {
     let source = &authentic.envelope.source;
@@ -157,6 +158,8 @@ pub(super) fn idle_refusal(turn: &Turn<'_>, authentic: &Authentic, body: &Body) 
             Some(order) if order.ending().is_some() => format!("order `{id}` is ending already"),
             Some(_) => return None,
         }
+    } else if let Some(settle) = body.payload::<Settle>() {
+        turn.settlement(source, settle).err()?.message
     } else if let Some(TightenStop { order_id, new_stop }) = body.payload() {
         let stop = orders.get(&tighten::stop_of(*order_id))?;
         if stop.trigger != Some(*new_stop) {

@@ -77,6 +77,9 @@ pub struct State {
     /// Heads of this log that were given up when a person continued an older copy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub given_up: Vec<Head>,
+    /// Name of the log, which tells this gate from others; empty in a state that has none yet.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub log: String,
     /// Version of the program that writes the lines.
     #[serde(default)]
     pub program: String,
@@ -91,6 +94,10 @@ pub struct State {
 pub struct AdmissionState {
     /// When each principal opened root tasks within the last hour; bounded by its own limit.
     pub roots: BTreeMap<Principal, VecDeque<Time>>,
+    /// When each principal had leases without causality admitted within the last hour, by domain;
+    /// bounded by the domains' limits.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub leases: BTreeMap<Principal, BTreeMap<String, VecDeque<Time>>>,
     /// Profiles that policy commands delivered, by domain.
     pub policies: BTreeMap<String, admission::Delivered>,
 }
@@ -462,17 +469,28 @@ impl State {
     }
 }
 
+/// Adds a time and forgets those that are an hour older.
+fn note(times: &mut VecDeque<Time>, at: Time) {
+    times.retain(|before| at.since_ms(*before) < super::admission::HOUR_MS);
+    times.push_back(at);
+}
+
 impl AdmissionState {
     fn apply(&mut self, change: &admission::Change) {
         match change {
             admission::Change::Admitted(admitted) => {
-                let Some(principal) = &admitted.opened_by else {
-                    return;
-                };
-                let times = self.roots.entry(principal.clone()).or_default();
-                times.retain(|at| admitted.at.since_ms(*at) < super::admission::ROOTS_WINDOW_MS);
-                times.push_back(admitted.at);
+                if let Some(principal) = &admitted.opened_by {
+                    note(
+                        self.roots.entry(principal.clone()).or_default(),
+                        admitted.at,
+                    );
+                }
             }
+            admission::Change::Leased(leased) => {
+                let domains = self.leases.entry(leased.by.clone()).or_default();
+                note(domains.entry(leased.domain.clone()).or_default(), leased.at);
+            }
+            admission::Change::Settled(_) => {}
             admission::Change::PolicyDelivered { domain, delivered } => {
                 self.policies.insert(domain.clone(), (**delivered).clone());
             }

@@ -22,6 +22,7 @@ use crate::index::fold::{Outstanding, fold};
 use crate::index::proposals::{self, ProposalRow};
 use crate::index::{Store, StoreError};
 use spoolgate_admission::lineage::{Lineage, Query};
+use spoolgate_admission::settle::Task;
 use spoolgate_council::case::Docket;
 use spoolgate_gate::decide::FILLS_MAX;
 use spoolgate_gate::history::{self, History};
@@ -31,7 +32,6 @@ use spoolgate_gate::sealing::is_sealed;
 use spoolgate_gate::{Change, Delivery, Lookups, Prepared, Seen, decide, events, prepare};
 use spoolgate_host::keyring::{CachedKeyring, SqliteKeyring};
 use spoolgate_ledger::disk::Disk;
-use spoolgate_ledger::log::Position;
 use spoolgate_rules::Rulebook;
 use spoolgate_trading::order::Fill;
 use spoolgate_trading::requests::ClosedOrder;
@@ -327,34 +327,6 @@ impl Trial {
         }
         Ok(lookups)
     }
-
-    /// Returns the lineage of a task. The index on disk has it, except for lines that a gate died
-    /// before indexing.
-    fn lineage_of(&self, query: &Query) -> Result<Lineage, HomeError> {
-        let View {
-            on_disk,
-            newest,
-            position,
-            ..
-        } = &self.view;
-        let Some(on_disk) = on_disk else {
-            return Ok(newest.lineage(query)?);
-        };
-        let tip = on_disk
-            .tip()?
-            .and_then(|stored| Position::from_stored(&stored));
-        let is_whole = tip.is_some_and(|tip| tip.seq >= position.seq);
-        let (old, new) = (on_disk.lineage(query)?, newest.lineage(query)?);
-        if is_whole || new == Lineage::default() {
-            return Ok(old);
-        }
-        if old != Lineage::default() {
-            let what = "the index is behind the ledger on this task's tree; `spoolgate run \
-                --until-idle` updates it";
-            return Err(HomeError::Unsettled(what.to_owned()));
-        }
-        Ok(new)
-    }
 }
 
 impl Lookup for Trial {
@@ -409,7 +381,17 @@ impl Lookup for Trial {
     }
 
     fn lineage(&self, query: &Query) -> Result<Lineage, HomeError> {
-        self.lineage_of(query)
+        let index = self
+            .view
+            .index_of(query.tenant.as_str(), query.root.as_str())?;
+        Ok(index.lineage(query)?)
+    }
+
+    fn task_of_line(&self, line: u64) -> Result<Option<Task>, HomeError> {
+        match self.view.first(|store| store.tree_of_line(line))? {
+            Some((tenant, root)) => Ok(self.view.index_of(&tenant, &root)?.task_of_line(line)?),
+            None => Ok(None),
+        }
     }
 
     fn history(&self, query: &history::Query) -> Result<History, StoreError> {

@@ -20,6 +20,7 @@ use crate::index::decisions::UsedId;
 use crate::index::proposals::{ProposalRow, Standing};
 use crate::index::{Store, StoreError};
 use spoolgate_admission::lineage::{Lineage, Query};
+use spoolgate_admission::settle::Task;
 use spoolgate_control::Earlier;
 use spoolgate_council::case::Docket;
 use spoolgate_gate::council::Said;
@@ -157,6 +158,14 @@ pub trait Lookup {
         Ok(self.store().lineage(query)?)
     }
 
+    /// Returns the task that a line admitted.
+    ///
+    /// # Errors
+    /// Returns [`HomeError`] if the index cannot be read.
+    fn task_of_line(&self, line: u64) -> Result<Option<Task>, HomeError> {
+        Ok(self.store().task_of_line(line)?)
+    }
+
     /// Returns what was accepted from a sender before.
     ///
     /// # Errors
@@ -283,6 +292,9 @@ pub fn fill(
     }
     if let Some(query) = &needs.lineage {
         lookups.lineage = from.lineage(query)?;
+    }
+    if let Some(line) = needs.task {
+        lookups.task = from.task_of_line(line)?;
     }
     if let Some(query) = &needs.history {
         lookups.history = Some(from.history(query)?);

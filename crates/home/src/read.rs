@@ -11,6 +11,7 @@ use super::open::{Seams, read_genesis};
 use super::rulebook;
 use super::sealed;
 use crate::index::fold::{Outstanding, fold};
+use crate::index::lineage::TreeSums;
 use crate::index::proposals::{ProposalRow, Standing};
 use crate::index::{Store, StoreError, cases, proposals};
 use spoolgate_council::case::Docket;
@@ -93,6 +94,48 @@ impl View {
 
     pub(super) fn stores(&self) -> Vec<&Store> {
         self.on_disk.iter().chain([&self.newest]).collect()
+    }
+
+    /// Returns the index that knows a tree. The one on disk does, except for lines that a gate died
+    /// before indexing.
+    ///
+    /// # Errors
+    /// Returns [`HomeError::Unsettled`] if each index knows a part of the tree.
+    pub(super) fn index_of(&self, tenant: &str, root: &str) -> Result<&Store, HomeError> {
+        let Some(on_disk) = &self.on_disk else {
+            return Ok(&self.newest);
+        };
+        let tip = on_disk
+            .tip()?
+            .and_then(|stored| Position::from_stored(&stored));
+        let is_whole = tip.is_some_and(|tip| tip.seq >= self.position.seq);
+        if is_whole || !self.newest.mentions(tenant, root)? {
+            return Ok(on_disk);
+        }
+        if on_disk.mentions(tenant, root)? {
+            let what = "the index is behind the ledger on this task's tree; `spoolgate run \
+                --until-idle` updates it";
+            return Err(HomeError::Unsettled(what.to_owned()));
+        }
+        Ok(&self.newest)
+    }
+
+    /// Returns the trees of this name, in the order of their tenants, with what their tasks have
+    /// reserved and spent.
+    ///
+    /// # Errors
+    /// Returns [`HomeError`] if the index cannot be read or is behind the ledger on one of them.
+    pub fn trees(&self, root: &RequestId) -> Result<Vec<TreeSums>, HomeError> {
+        let mut tenants = BTreeSet::new();
+        for store in self.stores() {
+            tenants.extend(store.tenants_of(root)?);
+        }
+        let mut trees = Vec::new();
+        for tenant in tenants {
+            let index = self.index_of(tenant.as_str(), root.as_str())?;
+            trees.extend(index.tree_sums(&tenant, root)?);
+        }
+        Ok(trees)
     }
 
     /// Returns the first answer that an index has: the one on disk is asked first, then the one of

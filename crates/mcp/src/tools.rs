@@ -167,11 +167,12 @@ mod tests {
     use super::*;
 
     /// Everything that this program can ever sign and that changes something.
-    const CHANGING: [&str; 20] = [
+    const CHANGING: [&str; 21] = [
         "admission.admit",
         "admission.cache_clear",
         "admission.cache_invalidate",
         "admission.evaluate",
+        "admission.settle",
         "calendar.create",
         "calendar.fetch",
         "calendar.update",

@@ -3,18 +3,24 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{AtLeast, Bounded, Count};
+use super::bounds::{AtLeast, Bounded, Count, Positive};
 use super::command::{CommandError, CommandRule};
 use super::rulebook::RulebookError;
 use super::yaml;
 use spoolgate_wire::admission::Domain;
-use spoolgate_wire::ids::{Capability, DomainPart};
+use spoolgate_wire::ids::{Capability, DomainPart, Principal};
 use spoolgate_wire::signing::sha256_hex;
 
 /// Longest ancestor window. Each of its tasks is looked up, so it is bounded.
 pub const WINDOW_MAX: u32 = 64;
 /// Largest `roots_per_hour`. The gate remembers when each root was opened, so it is bounded.
 pub const ROOTS_PER_HOUR_MAX: u32 = 10_000;
+/// Largest `leases_per_hour`. The gate remembers when each lease was admitted, so it is bounded.
+pub const LEASES_PER_HOUR_MAX: u32 = 1_000;
+/// Where a payload names its target if the profile does not say.
+pub const TARGET_POINTER: &str = "/target";
+/// Longest `target_pointer`, bytes.
+const POINTER_BYTES_MAX: usize = 256;
 /// Longest text of `policy_version`, bytes.
 const VERSION_BYTES_MAX: usize = 128;
 /// Longest time that a delivered policy may be kept, seconds.
@@ -37,6 +43,18 @@ pub enum ProfileError {
     /// The limit within the ancestor window, or the window's size, is missing.
     #[error("`max_repeats_in_ancestor_window` and `ancestor_window_size` need each other")]
     HalfAWindow,
+    /// A budget, or what every task reserves of it, is missing.
+    #[error("`budget_{0}` and `reserve_{0}` need each other")]
+    HalfABudget(&'static str),
+    /// A pointer to the target is no JSON pointer to a part of a payload.
+    #[error(
+        "`target_pointer` must be a JSON pointer of at most {POINTER_BYTES_MAX} bytes, such as \
+            `/args/target`"
+    )]
+    NoPointer,
+    /// It says where a target is, and allows every target.
+    #[error("`target_pointer` is for `allowed_targets`")]
+    IdlePointer,
     /// A list is too long.
     #[error("`{0}` has more than {LIST_MAX} entries")]
     LongList(&'static str),
@@ -49,6 +67,9 @@ pub enum ProfileError {
     /// A policy command delivered it, and it names commands.
     #[error("a delivered profile may not name commands")]
     NamesCommands,
+    /// A policy command delivered it, and it names principals that settle.
+    #[error("a delivered profile may not name `settlers`")]
+    NamesSettlers,
 }
 
 /// Limits of one domain; the names are those of SPEC-IG-0000. Absent members do not limit anything;
@@ -107,6 +128,53 @@ pub struct Profile {
     )]
     #[schemars(with = "Count<1>")]
     pub recursion_budget: Option<Count<1>>,
+    /// Money that the tasks of a tree may spend together, USD. The budget is set when the root is
+    /// opened.
+    #[serde(
+        default,
+        deserialize_with = "yaml::present",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "Positive")]
+    pub budget_usd: Option<Positive>,
+    /// The least money that every task of a tree with such a budget reserves, USD.
+    #[serde(
+        default,
+        deserialize_with = "yaml::present",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "Positive")]
+    pub reserve_usd: Option<Positive>,
+    /// Tokens that the tasks of a tree may spend together. The budget is set when the root is
+    /// opened.
+    #[serde(
+        default,
+        deserialize_with = "yaml::present",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "Count<1>")]
+    pub budget_tokens: Option<Count<1>>,
+    /// The least number of tokens that every task of a tree with such a budget reserves.
+    #[serde(
+        default,
+        deserialize_with = "yaml::present",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "Count<1>")]
+    pub reserve_tokens: Option<Count<1>>,
+    /// Age above which a tree admits nothing, seconds since its root by the gate's clock.
+    #[serde(
+        default,
+        deserialize_with = "yaml::present",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "AtLeast<1>")]
+    pub max_tree_age_s: Option<AtLeast<1>>,
+    /// Principals that report finally what a task has spent. None of them has a grant in this
+    /// domain.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = LIST_MAX))]
+    pub settlers: Vec<Principal>,
     /// The only capabilities that are admitted; if empty, none.
     #[serde(
         default,
@@ -123,7 +191,7 @@ pub struct Profile {
     )]
     #[schemars(with = "Vec<Capability>", length(max = LIST_MAX))]
     pub capability_denylist: Option<Vec<Capability>>,
-    /// The only targets that a payload may name; if empty, none.
+    /// The only targets of a payload; a payload without one is denied.
     #[serde(
         default,
         deserialize_with = "yaml::present",
@@ -131,9 +199,25 @@ pub struct Profile {
     )]
     #[schemars(with = "Vec<String>", length(max = LIST_MAX))]
     pub allowed_targets: Option<Vec<String>>,
+    /// JSON pointer to the target in a payload; if absent, `/target`.
+    #[serde(
+        default,
+        deserialize_with = "yaml::present",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(schema_with = "pointer_schema")]
+    pub target_pointer: Option<String>,
     /// Whether anything other than leases is admitted.
     #[serde(default = "yes")]
     pub can_spawn: bool,
+    /// Leases without causality that one key may have admitted within any hour; if absent, none.
+    #[serde(
+        default,
+        deserialize_with = "yaml::present",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "Bounded<0, LEASES_PER_HOUR_MAX>")]
+    pub leases_per_hour: Option<Bounded<0, LEASES_PER_HOUR_MAX>>,
     /// Largest artifact, bytes.
     #[serde(
         default,
@@ -170,6 +254,23 @@ pub struct Profile {
 
 fn yes() -> bool {
     true
+}
+
+#[cfg(feature = "schema")]
+fn pointer_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "string",
+        "pattern": "^(/([^/~]|~[01])*)+$",
+        "maxLength": POINTER_BYTES_MAX,
+    })
+}
+
+/// Returns whether a text is a JSON pointer (RFC 6901) to a part of a value.
+fn is_pointer(text: &str) -> bool {
+    let is_escaped = |rest: &str| rest.starts_with(['0', '1']);
+    text.starts_with('/')
+        && text.len() <= POINTER_BYTES_MAX
+        && text.split('~').skip(1).all(is_escaped)
 }
 
 /// The policy of one domain, with the hash of its file.
@@ -260,6 +361,9 @@ impl Profile {
         {
             return Err(ProfileError::NamesCommands);
         }
+        if !profile.settlers.is_empty() {
+            return Err(ProfileError::NamesSettlers);
+        }
         Ok(profile)
     }
 
@@ -271,7 +375,22 @@ impl Profile {
         if self.max_repeats_in_ancestor_window.is_some() != self.ancestor_window_size.is_some() {
             return Err(ProfileError::HalfAWindow);
         }
+        if self.budget_usd.is_some() != self.reserve_usd.is_some() {
+            return Err(ProfileError::HalfABudget("usd"));
+        }
+        if self.budget_tokens.is_some() != self.reserve_tokens.is_some() {
+            return Err(ProfileError::HalfABudget("tokens"));
+        }
+        if let Some(pointer) = &self.target_pointer {
+            if !is_pointer(pointer) {
+                return Err(ProfileError::NoPointer);
+            }
+            if self.allowed_targets.is_none() {
+                return Err(ProfileError::IdlePointer);
+            }
+        }
         let lists = [
+            ("settlers", Some(self.settlers.len())),
             (
                 "capability_allowlist",
                 self.capability_allowlist.as_ref().map(Vec::len),
@@ -366,6 +485,43 @@ mod tests {
                 "use a whole number from 1 to 9223372036854775807",
             ),
             (
+                "max_spawn_depth: 3\nbudget_usd: 1.00\n",
+                "`budget_usd` and `reserve_usd` need each other",
+            ),
+            (
+                "max_spawn_depth: 3\nreserve_tokens: 1\n",
+                "`budget_tokens` and `reserve_tokens` need each other",
+            ),
+            (
+                "max_spawn_depth: 3\nbudget_usd: 1.00\nreserve_usd: 0\n",
+                "is `0`; use an amount above 0",
+            ),
+            (
+                "max_spawn_depth: 3\nbudget_tokens: 5\nreserve_tokens: 0\n",
+                "is `0`; use a whole number from 1",
+            ),
+            (
+                "max_spawn_depth: 3\nmax_tree_age_s: 0\n",
+                "is `0`; use a whole number from 1",
+            ),
+            (
+                "max_spawn_depth: 3\nleases_per_hour: 1001\n",
+                "is `1001`; use a whole number from 0 to 1000",
+            ),
+            (
+                "max_spawn_depth: 3\ntarget_pointer: /target\n",
+                "`target_pointer` is for `allowed_targets`",
+            ),
+            (
+                "max_spawn_depth: 3\nallowed_targets: [a]\ntarget_pointer: target\n",
+                "must be a JSON pointer",
+            ),
+            (
+                "max_spawn_depth: 3\nallowed_targets: [a]\ntarget_pointer: /a~2b\n",
+                "must be a JSON pointer",
+            ),
+            ("max_spawn_depth: 3\nsettlers: ~\n", "settlers"),
+            (
                 "max_spawn_depth: 3\ncapability_denylist: ['a b']\n",
                 "not a capability",
             ),
@@ -395,6 +551,20 @@ mod tests {
                 .to_string()
                 .contains("may not name commands")
         );
+    }
+
+    #[test]
+    fn a_delivered_profile_names_no_settlers() {
+        let told = Profile::delivered("{\"max_spawn_depth\": 3, \"settlers\": [meter]}");
+        assert_eq!(told, Err(ProfileError::NamesSettlers));
+    }
+
+    #[test]
+    fn a_pointer_has_at_most_256_bytes() {
+        for (length, expect) in [(255, true), (256, true), (257, false)] {
+            assert_eq!(is_pointer(&format!("/{}", "a".repeat(length - 1))), expect);
+        }
+        assert!(is_pointer("/") && is_pointer("/a~0b/~1") && !is_pointer("") && !is_pointer("/~"));
     }
 
     #[test]

@@ -101,6 +101,17 @@ impl PrincipalError {
     }
 }
 
+/// Why a principal cannot settle what the tasks of a domain spend.
+#[derive(Debug, thiserror::Error)]
+enum SettlerError<'a> {
+    #[error("`settlers` has `{0}`, which is not in rules/principals.yaml")]
+    Unknown(&'a Principal),
+    #[error("`settlers` has `{0}`, and a {role} settles nothing", role = .1.as_str())]
+    Machine(&'a Principal, Role),
+    #[error("`settlers` has `{0}`, which has a grant in this domain; nobody settles its own tasks")]
+    Granted(&'a Principal),
+}
+
 /// All rule files of a home, parsed and checked against each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rulebook {
@@ -227,6 +238,7 @@ impl Rulebook {
         };
         book.check_references()?;
         book.check_concerns()?;
+        book.check_settlers()?;
         Ok(book)
     }
 
@@ -283,6 +295,30 @@ impl Rulebook {
     /// Returns the role of a principal, or `None` if the rulebook does not name it.
     pub fn role(&self, name: &Principal) -> Option<Role> {
         self.principals.get(name).map(|rule| rule.role)
+    }
+
+    /// Those who settle finally give budget back, so they must have no tasks in the domain.
+    fn check_settlers(&self) -> Result<(), RulebookError> {
+        for (domain, policy) in &self.admission {
+            for settler in &policy.profile.settlers {
+                let fault = match self.principals.get(settler) {
+                    None => SettlerError::Unknown(settler),
+                    Some(rule) if is_machine(rule.role) => {
+                        SettlerError::Machine(settler, rule.role)
+                    }
+                    Some(rule) => {
+                        let grant = rule.admission.as_ref();
+                        if grant.is_none_or(|grant| !grant.domains.contains(domain)) {
+                            continue;
+                        }
+                        SettlerError::Granted(settler)
+                    }
+                };
+                let path = format!("rules/admission/{domain}.yaml");
+                return Err(RulebookError::new(&path, None, fault));
+            }
+        }
+        Ok(())
     }
 
     /// Money is summed over all instruments, so every price is in the currency of the account.

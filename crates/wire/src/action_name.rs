@@ -99,6 +99,7 @@ names! {
     PositionAdjust = "position.adjust",
     LimitsOverride = "limits.override",
     LimitsEnd = "limits.end",
+    AdmissionSettle = "admission.settle",
 }
 
 /// There is no action of this name.

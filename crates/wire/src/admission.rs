@@ -8,12 +8,13 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::amount::{self, Amount};
 use super::ids::{Capability, DomainPart, RequestId};
 use super::payload::PayloadError;
 use super::shape;
 
 /// The payload kind that spawns nothing. Every other kind needs causality and is subject to
-/// `can_spawn`.
+/// `can_spawn`; a lease needs causality unless its profile has `leases_per_hour`.
 pub const LEASE: &str = "lease";
 /// The kind of a request with bare causality.
 pub const TASK: &str = "task";
@@ -134,6 +135,54 @@ pub struct InvalidatePolicy {
     pub policy_profile_id: DomainPart,
 }
 
+/// What a task has spent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Spent {
+    /// Money, USD; not below 0.
+    #[serde(deserialize_with = "amount::wire::required")]
+    #[schemars(schema_with = "crate::schema::amount_from_0")]
+    pub usd: Amount,
+    /// Tokens; not below 0.
+    #[schemars(range(min = 0))]
+    pub tokens: i64,
+}
+
+/// `admission.settle`: what a task has spent. It says nothing of whether the task is finished.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Settle {
+    /// The receipt of the task's ALLOW.
+    #[schemars(schema_with = "crate::schema::receipt")]
+    pub receipt_id: String,
+    /// Everything that the task has spent so far.
+    pub spent: Spent,
+}
+
+impl Settle {
+    /// Checks what the types of the members cannot express.
+    ///
+    /// # Errors
+    /// Returns a [`PayloadError`] that names the member.
+    pub fn check(&self) -> Result<(), PayloadError> {
+        if !is_receipt_id(&self.receipt_id) {
+            return Err(PayloadError::form(
+                "receipt_id",
+                "must be `r-` and a line number",
+            ));
+        }
+        let rule = "use a number that is not below 0";
+        let range = |field, found| PayloadError::Range { field, found, rule };
+        if self.spent.usd.is_negative() {
+            return Err(range("spent.usd", self.spent.usd));
+        }
+        if self.spent.tokens < 0 {
+            return Err(range("spent.tokens", Amount::from_i64(self.spent.tokens)));
+        }
+        Ok(())
+    }
+}
+
 /// The body as it is sent.
 #[derive(Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -160,11 +209,13 @@ struct EnvelopeFields<'a> {
     /// Kind of work: 1 to 64 of a-z and `_`; `lease` spawns nothing.
     #[schemars(schema_with = "kind_schema")]
     payload_kind: String,
-    /// The task itself: any object. The gate reads only `target` and `artifact_size_bytes`.
+    /// The task itself: any object. The gate reads only `target`, `artifact_size_bytes` and, where
+    /// the profile has budgets, `budget`.
     #[serde(borrow)]
     #[schemars(with = "Declared")]
     payload: &'a RawValue,
-    /// Place of the task in its tree; required for every kind except `lease`.
+    /// Place of the task in its tree; required unless the kind is `lease` and the profile has
+    /// `leases_per_hour`.
     #[serde(default)]
     causality: Option<Causality>,
 }

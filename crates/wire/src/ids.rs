@@ -70,6 +70,14 @@ macro_rules! names {
     )*};
 }
 
+impl Capability {
+    /// Returns whether both name the same capability. ASCII case makes no difference, so that a
+    /// list cannot be passed by another spelling.
+    pub fn is(&self, other: &Capability) -> bool {
+        self.0.eq_ignore_ascii_case(&other.0)
+    }
+}
+
 impl Currency {
     /// The currency of an account that names none.
     pub fn usd() -> Currency {

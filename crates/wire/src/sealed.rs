@@ -226,6 +226,13 @@ pub fn put_back(text: &str, fields: &[(&Field, Option<&str>)]) -> Option<String>
     Some(whole)
 }
 
+/// Returns the JSON text of the value that a pointer (RFC 6901) leads to. `None` if there is none,
+/// or if the text is not JSON.
+pub fn value_at<'a>(text: &'a str, pointer: &str) -> Option<&'a str> {
+    let found = find(text, &[pointer], Star::Name).pop()?;
+    text.get(found.span)
+}
+
 /// The meaning of a token `*` in a pointer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Star {

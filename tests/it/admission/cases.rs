@@ -2,7 +2,8 @@
 //! through prepare, look-ups, decide and fold over an index in memory.
 //!
 //! The first line of the file names principals and policies. A case has `policy` (of the domain
-//! t/s/p; null: no file), `setup` (earlier requests), `ask` (the request under test) and `expect`.
+//! t/s/p; null: no file), `before` (that policy during the setup, if it was another), `setup` (earlier
+//! requests), `ask` (the request under test) and `expect`.
 //! A request is a task as in [`crate::kit::tasks::Task`], or an object with it as `task` and
 //! further members: `from`, `do`, `in`, `kind`, `payload`, `bytes` (size of the payload), `depth`,
 //! `budget`, `cause` (`@id`: the receipt of that request), `forward`, `set` and `drop` (JSON
@@ -30,6 +31,7 @@ struct Head {
 struct Case {
     case: String,
     policy: Option<String>,
+    before: Option<String>,
     #[serde(default)]
     setup: Vec<Value>,
     ask: Value,
@@ -195,6 +197,11 @@ fn told(decision: &Decision, expect: &str) -> String {
             "repeats" => count(counters.capability_repeats),
             "window" => count(counters.ancestor_repeats),
             "budget" => shown(counters.recursion_budget_remaining),
+            "usd" => counters
+                .usd_left
+                .map_or("-".to_owned(), |usd| usd.to_string()),
+            "tokens" => shown(counters.tokens_left),
+            "seconds" => shown(counters.seconds_left),
             "failed" => {
                 let failed = decision.checks.iter().filter(|row| !row.passed);
                 failed
@@ -223,14 +230,16 @@ fn every_case_of_the_file() {
             "`{}` appears twice",
             case.case
         );
-        let mut policies = head.policies.clone();
-        policies.extend(case.policy.map(|text| (usual(), text)));
-        let policies = policies
-            .iter()
-            .map(|(domain, text)| (domain.as_str(), text.as_str()));
+        let gate = |policy: Option<String>| {
+            let mut policies = head.policies.clone();
+            policies.extend(policy.map(|text| (usual(), text)));
+            let policies = policies.iter();
+            let policies = policies.map(|(domain, text)| (domain.as_str(), text.as_str()));
+            Gate::new(&head.principals, policies)
+        };
         let played = std::panic::catch_unwind(|| {
             let mut play = Play {
-                gate: Gate::new(&head.principals, policies),
+                gate: gate(case.before.clone().or_else(|| case.policy.clone())),
                 lines: BTreeMap::new(),
             };
             for request in &case.setup {
@@ -241,6 +250,7 @@ fn every_case_of_the_file() {
                     told(&decision, "")
                 );
             }
+            play.gate.rules = gate(case.policy.clone()).rules;
             let decision = play.ask(&case.ask);
             let again = told(&decision, &case.expect);
             (

@@ -39,6 +39,12 @@ fn failing(reasons: [Reason; 2]) -> Decision {
             "max_repeats_in_ancestor_window: 1\nancestor_window_size: 1",
         ),
         (Reason::CapabilityDenied, "capability_denylist: [c]"),
+        (Reason::TreeExpired, "max_tree_age_s: 1"),
+        (Reason::MoneyExhausted, "budget_usd: 1\nreserve_usd: 2"),
+        (
+            Reason::TokensExhausted,
+            "budget_tokens: 1\nreserve_tokens: 2",
+        ),
         (Reason::TargetDenied, "allowed_targets: []"),
         (Reason::ArtifactTooLarge, "max_artifact_size_bytes: 1"),
         (Reason::InvariantViolation, "can_spawn: false"),
@@ -50,18 +56,21 @@ fn failing(reasons: [Reason; 2]) -> Decision {
             .map(|(_, line)| *line),
     );
     let policy = policy.join("\n");
-    let mut gate = Gate::new(
-        PRINCIPALS,
-        [("t/s/p", policy.as_str()), ("t/s/q", "max_spawn_depth: 9")],
-    );
-    let first = gate.admit(
-        "bot",
-        &Task {
-            domain: "t/s/q".to_owned(),
-            ..Task::parse("a")
-        },
-    );
+    let rules_with = |policy: &str| {
+        let policies = [("t/s/p", policy), ("t/s/q", "max_spawn_depth: 9")];
+        Gate::new(PRINCIPALS, policies)
+    };
+    let mut gate = rules_with("max_spawn_depth: 9");
+    let mut root = Task::parse("a");
+    if has(Reason::ProfileMismatch) {
+        root.domain = "t/s/q".to_owned();
+    }
+    let first = gate.admit("bot", &root);
     assert!(first.metadata.code.is_none(), "{first:?}");
+    gate.rules = rules_with(&policy).rules;
+    if has(Reason::TreeExpired) {
+        gate.now = gate.now.plus_ms(1001);
+    }
 
     let is_root = has(Reason::RootsExceeded);
     let mut task = match (is_root, has(Reason::TaskExists)) {
@@ -84,6 +93,10 @@ fn failing(reasons: [Reason; 2]) -> Decision {
     let envelope = body["envelope"].as_object_mut().unwrap();
     if has(Reason::MissingCausality) {
         envelope.remove("causality");
+    }
+    if has(Reason::LeasesExceeded) {
+        envelope.remove("causality");
+        envelope.insert("payload_kind".to_owned(), json!("lease"));
     }
     if has(Reason::MissingFields) {
         envelope.remove("payload_kind");
@@ -108,11 +121,18 @@ fn apart(first: Reason, second: Reason) -> Option<&'static str> {
         (DomainDenied | PolicyUnavailable, _) => {
             "there is nothing to measure by, and nothing of the tree is told"
         }
+        (MissingCausality, LeasesExceeded) => "what needs causality has no rate without it",
         (MissingCausality, DomainDenied | PolicyUnavailable) => return None,
+        (LeasesExceeded, DomainDenied | PolicyUnavailable) => "there is no limit to measure by",
+        (LeasesExceeded, TargetDenied | ArtifactTooLarge) => return None,
+        (LeasesExceeded, InvariantViolation) => "a lease spawns nothing",
+        (LeasesExceeded, _) => "without causality there is no place in a tree, and no capability",
         (MissingCausality, TargetDenied | ArtifactTooLarge | InvariantViolation) => return None,
         (MissingCausality, _) => "without causality there is no place in a tree, and no capability",
         (UnknownParent, RootsExceeded) => "a root has no parent",
         (UnknownParent, AncestorWindowViolated) => "of nobody's child no ancestors are known",
+        (ProfileMismatch, RootsExceeded) => "a root is bound to no profile yet",
+        (RootsExceeded, TreeExpired) => "a new tree has no age",
         (RootsExceeded, DepthExceeded) => "a root has depth 0, and every policy allows that",
         (RootsExceeded, DescendantsExceeded) => "a root is nobody's descendant",
         (RootsExceeded, RepeatsExceeded) => {

@@ -111,7 +111,7 @@ fn higher_counts_deny_and_lower_ones_change_nothing() {
 
 #[test]
 fn a_failure_denies_that_request_alone() {
-    let desk = Desk::new(&format!("{WIDE}{LINEAGE}"));
+    let desk = Desk::new(&format!("{WIDE}leases_per_hour: 1\n{LINEAGE}"));
     let mut home = desk.open();
     desk.program(
         "lineage",
@@ -124,7 +124,7 @@ fn a_failure_denies_that_request_alone() {
         "{told}"
     );
     assert_eq!(said(&desk.root(&mut home, "good")), "ALLOW");
-    // A lease has no lineage, and neither has a request without causality.
+    // A lease without causality has no lineage, and neither has another request without causality.
     let lease = body("null")
         .replace("work_order", "lease")
         .replace(",\"causality\":null", "");

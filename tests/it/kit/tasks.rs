@@ -196,6 +196,9 @@ impl Gate {
         if let Some(query) = &needs.lineage {
             lookups.lineage = self.store.lineage(query).unwrap();
         }
+        if let Some(line) = needs.task {
+            lookups.task = self.store.task_of_line(line).unwrap();
+        }
         if let Some(id) = &needs.case {
             lookups.docket = self.store.docket(id).unwrap();
         }
@@ -338,7 +341,7 @@ impl Task {
 /// Returns the task that a decision reserved.
 pub(crate) fn reserved(decision: &Decision) -> Option<&Admitted> {
     let mut tasks = decision.changes.iter().filter_map(|change| match change {
-        Change::Admission(Lineage::Admitted(task)) => Some(task),
+        Change::Admission(Lineage::Admitted(task)) => Some(&**task),
         _ => None,
     });
     let task = tasks.next();
@@ -414,6 +417,8 @@ pub(crate) fn check_receipt(decision: &Decision) {
             );
             assert_eq!(Some(task.tenant.as_str()), receipt.tenant_id.as_deref());
             assert_eq!(task.budget, counters.recursion_budget_remaining);
+            let left = (counters.usd_left, counters.tokens_left);
+            assert_eq!((task.left.usd, task.left.tokens), left);
             assert_eq!(Some(task.depth), counters.spawn_depth);
             assert_eq!(task.parent.is_none(), task.opened_by.is_some());
         }

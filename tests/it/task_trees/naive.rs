@@ -10,19 +10,25 @@ use crate::kit::tasks::Task;
 
 /// The reasons that the naive model knows.
 pub(super) const REASONS: &[&str] = &[
+    "leases_exceeded",
     "domain_denied",
     "policy_unavailable",
     "unknown_parent",
+    "profile_mismatch",
     "unknown_receipt",
     "task_exists",
     "roots_exceeded",
     "depth_mismatch",
     "budget_exhausted",
+    "tree_expired",
+    "money_exhausted",
+    "tokens_exhausted",
     "depth_exceeded",
     "descendants_exceeded",
     "repeats_exceeded",
     "ancestor_window_violated",
     "capability_denied",
+    "target_denied",
 ];
 
 /// Which principal sends a request, and how.
@@ -64,6 +70,27 @@ struct Node {
     claim: Option<i64>,
     profile: String,
     line: u64,
+    source: String,
+    at: i64,
+    /// Cents and tokens that count as spent.
+    counted: [i64; 2],
+    raises: u32,
+    is_final: bool,
+}
+
+/// The outcome of a settlement: what is left of money in cents, and of tokens.
+pub(super) type Settled = Result<[Option<i64>; 2], &'static str>;
+
+/// The keys of a profile about money, in cents, and about tokens.
+const FUNDS: [(&str, &str); 2] = [
+    ("budget_usd", "reserve_usd"),
+    ("budget_tokens", "reserve_tokens"),
+];
+
+/// Returns a number of a profile; money, which has two decimals there, in cents.
+fn number(limits: &HashMap<String, Value>, key: &str) -> Option<i64> {
+    let text = limits.get(key)?.to_string();
+    text.trim_matches('"').replace('.', "").parse().ok()
 }
 
 #[derive(Default)]
@@ -71,6 +98,7 @@ pub(super) struct Naive {
     nodes: Vec<Node>,
     used: Vec<(String, String)>,
     opened: Vec<(String, i64)>,
+    leased: Vec<(String, String, i64)>,
 }
 
 fn limits(profile: &str) -> Option<HashMap<String, Value>> {
@@ -79,9 +107,21 @@ fn limits(profile: &str) -> Option<HashMap<String, Value>> {
 }
 
 fn listed(limits: &HashMap<String, Value>, key: &str, name: &str) -> Option<bool> {
-    limits
-        .get(key)
-        .map(|list| list.as_array().unwrap().iter().any(|entry| entry == name))
+    limits.get(key).map(|list| {
+        list.as_array()
+            .unwrap()
+            .iter()
+            .any(|entry| entry.as_str().unwrap().eq_ignore_ascii_case(name))
+    })
+}
+
+fn is_stray(task: &Task, limits: &HashMap<String, Value>) -> bool {
+    let target = task.payload["target"].as_str();
+    match (limits.get("allowed_targets"), target) {
+        (None, _) => false,
+        (Some(_), None) => true,
+        (Some(list), Some(target)) => !list.as_array().unwrap().iter().any(|it| it == target),
+    }
 }
 
 impl Naive {
@@ -95,19 +135,69 @@ impl Naive {
     /// Computes the budget from the first task on.
     fn budget(&self, tenant: &str, root: &str) -> Option<i64> {
         let mut left: Option<i64> = None;
-        for node in self.tree(tenant, root) {
+        let tree = self.tree(tenant, root);
+        for node in &tree {
             let issued = limits(&node.profile)
                 .unwrap()
                 .get("recursion_budget")
                 .and_then(Value::as_i64);
             let held = left.or(issued);
-            left = match (held, node.claim) {
+            // Only who opened the tree lowers its budget.
+            let claim = node.claim.filter(|_| node.source == tree[0].source);
+            left = match (held, claim) {
                 (Some(held), Some(claim)) => Some(held.min(claim) - 1),
                 (Some(one), None) | (None, Some(one)) => Some(one - 1),
                 (None, None) => None,
             };
         }
         left
+    }
+
+    /// Returns what is left of a tree's budget of money (0) or of tokens (1).
+    fn funds(&self, tenant: &str, root: &str, which: usize) -> Option<i64> {
+        let tree = self.tree(tenant, root);
+        let issued = number(&limits(&tree.first()?.profile).unwrap(), FUNDS[which].0)?;
+        Some(issued - tree.iter().map(|node| node.counted[which]).sum::<i64>())
+    }
+
+    /// Returns what a task reserves, of money in cents and of tokens.
+    fn reserves(task: &Task) -> [i64; 2] {
+        let limits = limits(&task.domain).unwrap();
+        [0, 1].map(|which| {
+            let Some(least) = number(&limits, FUNDS[which].1) else {
+                return 0;
+            };
+            let own = &task.payload["budget"][["usd", "tokens"][which]];
+            let own = own.to_string().trim_matches('"').replace('.', "").parse();
+            least.max(own.unwrap_or(0))
+        })
+    }
+
+    /// Settles the task that a line admitted, with cents and tokens.
+    pub(super) fn settle(&mut self, source: &str, id: &str, line: u64, spent: [i64; 2]) -> Settled {
+        self.used.push((source.to_owned(), id.to_owned()));
+        let node = self.nodes.iter_mut().find(|node| node.line == line);
+        let Some(node) = node else {
+            return Err("NOT_PERMITTED");
+        };
+        let settlers = limits(&node.profile).unwrap();
+        let is_settler = listed(&settlers, "settlers", source) == Some(true);
+        if !is_settler && node.source != source {
+            return Err("NOT_PERMITTED");
+        }
+        if node.is_final {
+            return Err("STATE_CONFLICT");
+        }
+        if !is_settler {
+            let is_less = spent.iter().zip(node.counted).any(|(new, old)| *new < old);
+            if is_less || node.raises == 8 {
+                return Err("NOT_PERMITTED");
+            }
+            node.raises += 1;
+        }
+        (node.counted, node.is_final) = (spent, is_settler);
+        let (tenant, root) = (node.tenant.clone(), node.root.clone());
+        Ok([0, 1].map(|which| self.funds(&tenant, &root, which)))
     }
 
     /// Returns what is left after the task of this line.
@@ -137,6 +227,9 @@ impl Naive {
             None => {
                 if asked.has_causality && asked.way != "check" {
                     self.admit(asked, task, line, now_ms);
+                } else if asked.way != "check" {
+                    let domain = task.domain.clone();
+                    self.leased.push((asked.source.clone(), domain, now_ms));
                 }
                 Said::Allowed
             }
@@ -166,7 +259,60 @@ impl Naive {
             claim: task.budget.as_ref().and_then(Value::as_i64),
             profile: task.domain.clone(),
             line,
+            source: asked.source.clone(),
+            at: now_ms,
+            counted: Self::reserves(task),
+            raises: 0,
+            is_final: false,
         });
+    }
+
+    /// Returns why a lease without causality is denied.
+    fn lease_fault(
+        &self,
+        asked: &Asked,
+        task: &Task,
+        limits: &HashMap<String, Value>,
+        now_ms: i64,
+    ) -> Option<&'static str> {
+        let max = limits.get("leases_per_hour").and_then(Value::as_u64);
+        let recent = self.leased.iter().filter(|(who, domain, at)| {
+            *who == asked.source && *domain == task.domain && now_ms - at < 3_600_000
+        });
+        (recent.count() as u64 >= max.unwrap_or(0)).then_some("leases_exceeded")
+    }
+
+    /// Returns why the age or the funds of its tree deny a task.
+    fn spending_fault(
+        &self,
+        task: &Task,
+        tenant: &str,
+        limits: &HashMap<String, Value>,
+        now_ms: i64,
+    ) -> Option<&'static str> {
+        let tree = self.tree(tenant, &task.root);
+        let opened = tree.first().map_or(now_ms, |node| node.at);
+        if limits
+            .get("max_tree_age_s")
+            .and_then(Value::as_u64)
+            .is_some_and(|max| now_ms - opened > max as i64 * 1000)
+        {
+            return Some("tree_expired");
+        }
+        let reserves = Self::reserves(task);
+        for (which, reason) in ["money_exhausted", "tokens_exhausted"]
+            .into_iter()
+            .enumerate()
+        {
+            let left = match tree.is_empty() {
+                true => number(limits, FUNDS[which].0),
+                false => self.funds(tenant, &task.root, which),
+            };
+            if left.is_some_and(|left| reserves[which] > left) {
+                return Some(reason);
+            }
+        }
+        None
     }
 
     fn fault(&self, asked: &Asked, task: &Task, now_ms: i64) -> Option<&'static str> {
@@ -181,8 +327,10 @@ impl Naive {
             return Some("policy_unavailable");
         };
         let limit = |key: &str| limits.get(key).and_then(Value::as_u64);
+        let is_stray = is_stray(task, &limits);
         if !asked.has_causality {
-            return None;
+            let lease = self.lease_fault(asked, task, &limits, now_ms);
+            return lease.or(is_stray.then_some("target_denied"));
         }
         let tenant = task.domain.split('/').next().unwrap();
         let tree = self.tree(tenant, &task.root);
@@ -190,6 +338,9 @@ impl Naive {
         let parent = self.place(task, tenant);
         if !is_root && parent.is_none() {
             return Some("unknown_parent");
+        }
+        if !is_root && tree[0].profile != task.domain {
+            return Some("profile_mismatch");
         }
         if let Some(cause) = task.cause.as_ref().and_then(Value::as_str) {
             let is_of_tree = tree.iter().any(|node| format!("r-{}", node.line) == cause);
@@ -226,6 +377,10 @@ impl Naive {
         if [held, claim].iter().flatten().any(|left| *left <= 0) {
             return Some("budget_exhausted");
         }
+        let spending = self.spending_fault(task, tenant, &limits, now_ms);
+        if spending.is_some() {
+            return spending;
+        }
         if above.len() as u64 >= limit("max_spawn_depth").unwrap() {
             return Some("depth_exceeded");
         }
@@ -234,7 +389,7 @@ impl Naive {
         }
         let same = tree
             .iter()
-            .filter(|node| node.capability == task.capability)
+            .filter(|node| node.capability.eq_ignore_ascii_case(&task.capability))
             .count() as u64;
         if limit("max_repeats_per_capability").is_some_and(|max| same >= max) {
             return Some("repeats_exceeded");
@@ -246,7 +401,7 @@ impl Naive {
             let near = above
                 .iter()
                 .take(size as usize)
-                .filter(|other| **other == task.capability)
+                .filter(|other| other.eq_ignore_ascii_case(&task.capability))
                 .count();
             if near as u64 >= max {
                 return Some("ancestor_window_violated");
@@ -254,6 +409,9 @@ impl Naive {
         }
         let is_denied = listed(&limits, "capability_denylist", &task.capability) == Some(true);
         let is_left_out = listed(&limits, "capability_allowlist", &task.capability) == Some(false);
-        (is_denied || is_left_out).then_some("capability_denied")
+        if is_denied || is_left_out {
+            return Some("capability_denied");
+        }
+        is_stray.then_some("target_denied")
     }
 }

@@ -12,6 +12,10 @@ pub struct AdmissionHealth;
 pub enum Answer<'a> {
     /// The answer to `admission.health`.
     AdmissionHealth {
+        /// The gate's version.
+        version: &'a str,
+        /// The gate's instance: the name of its log.
+        instance: &'a str,
         /// SHA-256 of the rulebook in force, hex.
         rulebook: &'a str,
         /// Why the rule files cannot be read; null if they can.
@@ -77,6 +81,8 @@ impl Action for AdmissionHealth {
                 error: fault(turn, domain, policy),
             });
         answer(&Answer::AdmissionHealth {
+            version: &turn.state.program,
+            instance: &turn.state.log,
             rulebook: &turn.rules.hash,
             rulebook_fault: turn.state.rulebook.fault.as_deref(),
             policies: policies.collect(),

@@ -7,6 +7,7 @@ pub mod account_adjust;
 pub mod admission_cache;
 pub mod admission_health;
 pub mod admission_judge;
+pub mod admission_settle;
 pub mod approval_deny;
 pub mod approval_grant;
 pub mod clock_accept;
@@ -328,6 +329,7 @@ pub static ACTIONS: [&dyn ErasedAction; ActionName::ALL.len()] = [
     &position_adjust::PositionAdjust,
     &limits::LimitsOverride,
     &limits::LimitsEnd,
+    &admission_settle::AdmissionSettle,
 ];
 
 /// The action named `name`.

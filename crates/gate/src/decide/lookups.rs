@@ -6,6 +6,7 @@ use crate::proposals;
 use crate::sealing::Sealing;
 use crate::storage::Scarce;
 use spoolgate_admission::lineage::{Lineage, Query, Reported};
+use spoolgate_admission::settle;
 use spoolgate_control::Earlier;
 use spoolgate_council::case::Docket;
 use spoolgate_trading::order::Fill;
@@ -47,6 +48,8 @@ pub struct Needs {
     pub case: Option<RequestId>,
     /// The lineage of a task that asks for admission.
     pub lineage: Option<Query>,
+    /// The task that this line admitted.
+    pub task: Option<u64>,
     /// The control decision of this sender under this `decision_id`.
     pub control: Option<(Principal, ControlId)>,
     /// The line that booked this report of this bridge.
@@ -99,6 +102,8 @@ pub struct Lookups {
     pub lineage: Lineage,
     /// The answer of a lineage command, or why there is none; `None` if no command was run.
     pub reported: Option<Result<Reported, NoLineage>>,
+    /// The admitted task; `None` if the line admitted none.
+    pub task: Option<settle::Task>,
     /// The sender's earlier decision under the same `decision_id`.
     pub decided: Option<Earlier>,
     /// The line that booked a report of the sender under the same exec_id.

@@ -16,6 +16,8 @@ published! {
     "admission.evaluate.answer",
     "admission.health",
     "admission.health.answer",
+    "admission.settle",
+    "admission.settle.answer",
     "answer",
     "approval.deny",
     "approval.deny.answer",

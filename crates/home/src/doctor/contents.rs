@@ -119,6 +119,9 @@ impl Looking {
                 self.unix_users(&book);
                 self.programs(&book);
                 self.receivers(&book);
+                if let Ok(store) = &opened {
+                    self.free_leases(&book, store);
+                }
             }
             Err(fault) => {
                 let remedy = Some(self.command("rules lint"));
@@ -402,6 +405,25 @@ impl Looking {
                         format!("the agent can change this program, which the gate runs for {by}");
                     self.error("program", &path, &message, remedy);
                 }
+            }
+        }
+    }
+
+    /// Reports the admission profiles whose leases came without causality and are denied now. What
+    /// an index that cannot be read would say is said once it can.
+    fn free_leases(&mut self, book: &Rulebook, store: &Store) {
+        let admitted = store.free_leases().unwrap_or_default();
+        for (domain, policy) in &book.admission {
+            let name = domain.to_string();
+            let last = admitted.iter().find(|(domain, _)| *domain == name);
+            if let Some((_, line)) = last.filter(|_| policy.profile.leases_per_hour.is_none()) {
+                let path = PathBuf::from(format!("rules/admission/{name}.yaml"));
+                let message = format!(
+                    "leases without causality were admitted, the last in line {line}, and are \
+                        denied now; write `leases_per_hour` if they are wanted"
+                );
+                let remedy = Some(self.command(&format!("explain {line}")));
+                self.warn("lease", &path, &message, remedy);
             }
         }
     }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::store::{Store, StoreError};
 use spoolgate_admission::lineage;
+use spoolgate_admission::receipt::Verdict;
 use spoolgate_gate::history;
 use spoolgate_gate::outbox;
 use spoolgate_gate::prepare::Origin;
@@ -16,6 +17,7 @@ use spoolgate_outgoing as actions;
 use spoolgate_outgoing::open::STARTS_COUNT_FROM;
 use spoolgate_trading as trading;
 use spoolgate_trading::requests::ClosedOrder;
+use spoolgate_wire::admission::LEASE;
 
 /// The recipient of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -152,6 +154,7 @@ pub fn fold_known(
             Change::Council(change) => store.apply_to_cases(seq, change)?,
             Change::Proposal(change) => store.apply_to_proposals(seq, change)?,
             Change::Admission(lineage::Change::Admitted(task)) => store.insert_task(seq, task)?,
+            Change::Admission(lineage::Change::Settled(settled)) => store.settle_task(settled)?,
             _ => {}
         }
         state
@@ -160,11 +163,31 @@ pub fn fold_known(
     }
     note_line(state, record);
     if let Record::Decision(decision) = record
+        && let Some(domain) = free_lease(decision)
+    {
+        store.insert_free_lease(seq, &domain)?;
+    }
+    if let Record::Decision(decision) = record
         && let Some(of_line) = history::of_line(decision)
     {
         store.insert_history(seq, decision.timestamp, of_line)?;
     }
     Ok(())
+}
+
+/// Returns the domain in which a line admitted a lease without causality.
+fn free_lease(decision: &Decision) -> Option<String> {
+    let receipt = decision.receipt.as_deref()?;
+    let is_free = receipt.decision == Verdict::Allow
+        && !receipt.dry_run
+        && receipt.payload_kind.as_deref() == Some(LEASE)
+        && receipt.root_task_id.is_none();
+    let parts = [
+        receipt.tenant_id.as_deref()?,
+        receipt.surface_id.as_deref()?,
+        receipt.policy_profile_id.as_deref()?,
+    ];
+    is_free.then(|| parts.join("/"))
 }
 
 /// Applies line `seq` to the state alone.
@@ -217,7 +240,10 @@ fn note_line(state: &mut State, record: &Record) {
         Record::Event(EventKind::Start, line) if state.semantics() >= STARTS_COUNT_FROM => {
             state.actions.started_at = Some(line.timestamp);
         }
-        Record::Genesis(genesis) => state.is_written_by(&genesis.program, genesis.semantics),
+        Record::Genesis(genesis) => {
+            state.log.clone_from(&genesis.origin);
+            state.is_written_by(&genesis.program, genesis.semantics);
+        }
         Record::Decision(decision) => {
             if let (Some(bucket), Some(source)) = (decision.rate, &decision.source) {
                 state.rates.count(source, bucket, decision.timestamp);

@@ -1,48 +1,146 @@
 //! The index of task trees: trees, tasks, and how often each capability occurs in a tree. Every
 //! look-up is by key, so its cost does not grow with the history.
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{OptionalExtension, Row, params};
 
-use super::store::{Store, StoreError, from_sql, to_sql};
-use spoolgate_admission::lineage::{Admitted, Lineage, Parent, Query, Tree};
-use spoolgate_wire::ids::{Capability, NameError, RequestId};
+use super::store::{Store, StoreError, from_sql, sought, to_sql};
+use spoolgate_admission::lineage::{Admitted, Funds, Lineage, Parent, Query, Settled, Tree};
+use spoolgate_admission::settle::{Settlement, Task};
+use spoolgate_wire::admission::Spent;
+use spoolgate_wire::amount::{Amount, AmountError};
+use spoolgate_wire::ids::{Capability, DomainPart, NameError, Principal, RequestId};
+use spoolgate_wire::time::{Time, TimeError};
 
 pub(super) const TABLES: &str = "
     CREATE TABLE trees (
-        tenant TEXT NOT NULL, root TEXT NOT NULL, task TEXT NOT NULL, PRIMARY KEY (tenant, root)
+        tenant TEXT NOT NULL, root TEXT NOT NULL, task TEXT NOT NULL, opened_by TEXT,
+        opened_ms INTEGER NOT NULL, PRIMARY KEY (tenant, root)
     ) STRICT, WITHOUT ROWID;
     CREATE TABLE tree_counts (
         tenant TEXT NOT NULL, root TEXT NOT NULL, budget INTEGER, descendants INTEGER NOT NULL,
+        profile TEXT, PRIMARY KEY (tenant, root)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE tree_funds (
+        tenant TEXT NOT NULL, root TEXT NOT NULL, usd TEXT, tokens INTEGER,
         PRIMARY KEY (tenant, root)
     ) STRICT, WITHOUT ROWID;
     CREATE TABLE tasks (
         tenant TEXT NOT NULL, root TEXT NOT NULL, task TEXT NOT NULL, seq INTEGER NOT NULL, parent \
             TEXT,
-        depth INTEGER NOT NULL, capability TEXT NOT NULL, PRIMARY KEY (tenant, root, task)
+        depth INTEGER NOT NULL, capability TEXT NOT NULL, requested_by TEXT, usd TEXT,
+        tokens INTEGER, PRIMARY KEY (tenant, root, task)
     ) STRICT, WITHOUT ROWID;
     CREATE UNIQUE INDEX tasks_by_seq ON tasks (seq);
+    CREATE TABLE settlements (
+        tenant TEXT NOT NULL, root TEXT NOT NULL, task TEXT NOT NULL, usd TEXT NOT NULL,
+        tokens INTEGER NOT NULL, is_final INTEGER NOT NULL, raises INTEGER NOT NULL,
+        PRIMARY KEY (tenant, root, task)
+    ) STRICT, WITHOUT ROWID;
     CREATE TABLE repeats (
         tenant TEXT NOT NULL, root TEXT NOT NULL, capability TEXT NOT NULL, tasks INTEGER NOT NULL,
         PRIMARY KEY (tenant, root, capability)
     ) STRICT, WITHOUT ROWID;
+    CREATE TABLE free_leases (
+        domain TEXT PRIMARY KEY, seq INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
 ";
 
 pub(super) const DROP: &str = "DROP TABLE IF EXISTS trees; DROP TABLE IF EXISTS tree_counts;
-    DROP TABLE IF EXISTS tasks; DROP TABLE IF EXISTS repeats;";
+    DROP TABLE IF EXISTS tree_funds; DROP TABLE IF EXISTS tasks; DROP TABLE IF EXISTS settlements;
+    DROP TABLE IF EXISTS repeats; DROP TABLE IF EXISTS free_leases;";
 
-pub(super) const DUMP: [&str; 4] = [
-    "SELECT 'tree ' || tenant || ' ' || root || ' ' || task FROM trees ORDER BY tenant, root",
+pub(super) const DUMP: [&str; 7] = [
+    "SELECT 'tree ' || tenant || ' ' || root || ' ' || task || ' ' || coalesce(opened_by, '-') || \
+        ' ' || opened_ms FROM trees ORDER BY tenant, root",
     "SELECT 'tree counts ' || tenant || ' ' || root || ' ' || coalesce(budget, '-') || ' ' || \
-        descendants FROM tree_counts ORDER BY tenant, root",
+        descendants || ' ' || coalesce(profile, '-') FROM tree_counts ORDER BY tenant, root",
+    "SELECT 'tree funds ' || tenant || ' ' || root || ' ' || coalesce(usd, '-') || ' ' || \
+        coalesce(tokens, '-') FROM tree_funds ORDER BY tenant, root",
     "SELECT 'task ' || tenant || ' ' || root || ' ' || task || ' ' || seq || ' ' || \
-        coalesce(parent, '-') || ' ' || depth || ' ' || capability FROM tasks ORDER BY tenant, \
-        root, task",
+        coalesce(parent, '-') || ' ' || depth || ' ' || capability || ' ' || \
+        coalesce(requested_by, '-') || ' ' || coalesce(usd, '-') || ' ' || coalesce(tokens, '-') \
+        FROM tasks ORDER BY tenant, root, task",
+    "SELECT 'settlement ' || tenant || ' ' || root || ' ' || task || ' ' || usd || ' ' || tokens || \
+        ' ' || is_final || ' ' || raises FROM settlements ORDER BY tenant, root, task",
     "SELECT 'repeats ' || tenant || ' ' || root || ' ' || capability || ' ' || tasks FROM repeats \
         ORDER BY tenant, root, capability",
+    "SELECT 'free lease ' || domain || ' ' || seq FROM free_leases ORDER BY domain",
 ];
 
-fn damaged(error: NameError) -> StoreError {
-    StoreError::Damaged(error.to_string())
+/// What the tasks of a tree have reserved and spent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TreeSums {
+    /// The tenant that owns the tree.
+    pub tenant: DomainPart,
+    /// The tree.
+    pub tree: Tree,
+    /// Its tasks, including the root.
+    pub tasks: u64,
+    /// The tasks that no settler has settled.
+    pub unsettled_tasks: u64,
+    /// Money, USD.
+    pub usd: Sums<Amount>,
+    /// Tokens.
+    pub tokens: Sums<i64>,
+}
+
+/// Sums over the tasks of a tree. A sum is `None` if it cannot be represented.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sums<T> {
+    /// What they have reserved.
+    pub reserved: Option<T>,
+    /// What settlers say they have spent.
+    pub spent: Option<T>,
+    /// What counts as spent although no settler said so.
+    pub unsettled: Option<T>,
+}
+
+impl<T: Copy> Sums<T> {
+    fn of(zero: T) -> Sums<T> {
+        Sums {
+            reserved: Some(zero),
+            spent: Some(zero),
+            unsettled: Some(zero),
+        }
+    }
+
+    fn add(&mut self, reserved: T, counted: T, is_final: bool, sum: impl Fn(T, T) -> Option<T>) {
+        let place = if is_final {
+            &mut self.spent
+        } else {
+            &mut self.unsettled
+        };
+        *place = place.and_then(|so_far| sum(so_far, counted));
+        self.reserved = self.reserved.and_then(|so_far| sum(so_far, reserved));
+    }
+}
+
+/// A value of a row that cannot be read back.
+#[derive(Debug, thiserror::Error)]
+enum Unreadable {
+    #[error(transparent)]
+    Name(#[from] NameError),
+    #[error(transparent)]
+    Amount(#[from] AmountError),
+    #[error(transparent)]
+    Time(#[from] TimeError),
+}
+
+fn damaged(error: impl Into<Unreadable>) -> StoreError {
+    StoreError::Damaged(error.into().to_string())
+}
+
+fn principal(text: Option<String>) -> Result<Option<Principal>, StoreError> {
+    text.map(|text| Principal::parse(&text).map_err(damaged))
+        .transpose()
+}
+
+fn funds(usd: Option<String>, tokens: Option<i64>) -> Result<Funds, StoreError> {
+    let usd = usd.map(|usd| Amount::parse_exact(&usd).map_err(damaged));
+    Ok(Funds {
+        usd: usd.transpose()?,
+        tokens,
+    })
 }
 
 impl Store {
@@ -58,26 +156,41 @@ impl Store {
             repeats,
             descendants,
             budget,
-            ..
+            left,
+            reserved,
+            profile,
+            by,
+            opened_by,
+            at,
         } = admitted;
         let (tenant, root) = (tenant.as_str(), root.as_str());
         if parent.is_none() {
+            let opened_by = opened_by.as_ref().map(Principal::as_str);
             self.database
                 .prepare_cached(
-                    "INSERT OR REPLACE INTO trees (tenant, root, task) VALUES (?1, ?2, ?3)",
+                    "INSERT OR REPLACE INTO trees (tenant, root, task, opened_by, opened_ms) \
+                        VALUES (?1, ?2, ?3, ?4, ?5)",
                 )?
-                .execute(params![tenant, root, task.as_str()])?;
+                .execute(params![tenant, root, task.as_str(), opened_by, at.ms()])?;
         }
         self.database
             .prepare_cached(
-                "INSERT OR REPLACE INTO tree_counts (tenant, root, budget, descendants) VALUES \
-                    (?1, ?2, ?3, ?4)",
+                "INSERT OR REPLACE INTO tree_counts (tenant, root, budget, descendants, profile) \
+                    VALUES (?1, ?2, ?3, ?4, ?5)",
             )?
-            .execute(params![tenant, root, budget, to_sql(*descendants)?])?;
+            .execute(params![
+                tenant,
+                root,
+                budget,
+                to_sql(*descendants)?,
+                profile
+            ])?;
+        self.insert_funds(tenant, root, left)?;
         self.database
             .prepare_cached(
-                "INSERT OR REPLACE INTO tasks (tenant, root, task, seq, parent, depth, capability)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                "INSERT OR REPLACE INTO tasks (tenant, root, task, seq, parent, depth, capability, \
+                    requested_by, usd, tokens)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
             )?
             .execute(params![
                 tenant,
@@ -86,25 +199,156 @@ impl Store {
                 to_sql(seq)?,
                 parent.as_ref().map(RequestId::as_str),
                 to_sql(*depth)?,
-                capability.as_str()
+                capability.as_str(),
+                by.as_ref().map(Principal::as_str),
+                reserved.usd.map(|usd| usd.to_string()),
+                reserved.tokens
             ])?;
+        // Spellings of one capability share a row. Earlier versions counted each by itself.
         self.database
             .prepare_cached(
-                "INSERT OR REPLACE INTO repeats (tenant, root, capability, tasks) VALUES (?1, ?2, \
-                    ?3, ?4)",
+                "INSERT INTO repeats (tenant, root, capability, tasks) VALUES (?1, ?2, ?3, ?4)
+                 ON CONFLICT DO UPDATE SET tasks = max(tasks, excluded.tasks)",
             )?
             .execute(params![
                 tenant,
                 root,
-                capability.as_str(),
+                capability.as_str().to_ascii_lowercase(),
                 to_sql(*repeats)?
             ])?;
         Ok(())
     }
 
+    fn insert_funds(&self, tenant: &str, root: &str, left: &Funds) -> Result<(), StoreError> {
+        let sql = "INSERT OR REPLACE INTO tree_funds (tenant, root, usd, tokens) VALUES (?1, ?2, \
+            ?3, ?4)";
+        self.database.prepare_cached(sql)?.execute(params![
+            tenant,
+            root,
+            left.usd.map(|usd| usd.to_string()),
+            left.tokens
+        ])?;
+        Ok(())
+    }
+
+    /// Records what a task has spent.
+    pub fn settle_task(&self, settled: &Settled) -> Result<(), StoreError> {
+        let (tenant, root) = (settled.tenant.as_str(), settled.root.as_str());
+        self.insert_funds(tenant, root, &settled.left)?;
+        let sql = "INSERT OR REPLACE INTO settlements (tenant, root, task, usd, tokens, is_final, \
+            raises) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        self.database.prepare_cached(sql)?.execute(params![
+            tenant,
+            root,
+            settled.task.as_str(),
+            settled.usd.to_string(),
+            settled.tokens,
+            settled.is_final,
+            settled.raises
+        ])?;
+        Ok(())
+    }
+
+    /// Records that line `seq` admitted a lease without causality in a domain.
+    pub fn insert_free_lease(&self, seq: u64, domain: &str) -> Result<(), StoreError> {
+        let sql = "INSERT OR REPLACE INTO free_leases (domain, seq) VALUES (?1, ?2)";
+        let mut statement = self.database.prepare_cached(sql)?;
+        statement.execute(params![domain, to_sql(seq)?])?;
+        Ok(())
+    }
+
+    /// Returns the domains that had leases without causality admitted, each with the last line.
+    pub fn free_leases(&self) -> Result<Vec<(String, u64)>, StoreError> {
+        let sql = "SELECT domain, seq FROM free_leases ORDER BY domain";
+        let mut statement = self.database.prepare_cached(sql)?;
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        rows.map(|row| {
+            let (domain, seq): (String, i64) = row?;
+            Ok((domain, from_sql(seq)?))
+        })
+        .collect()
+    }
+
+    /// Returns whether a line of this index changed the tree. The index may lack the tree itself.
+    pub fn mentions(&self, tenant: &str, root: &str) -> Result<bool, StoreError> {
+        let sql = "SELECT 1 FROM tree_funds WHERE tenant = ?1 AND root = ?2";
+        let mut statement = self.database.prepare_cached(sql)?;
+        Ok(statement.exists(params![tenant, root])?)
+    }
+
+    /// Returns the tenant and the name of the tree in which line `seq` admitted a task.
+    pub fn tree_of_line(&self, seq: u64) -> Result<Option<(String, String)>, StoreError> {
+        let sql = "SELECT tenant, root FROM tasks WHERE seq = ?1";
+        let mut statement = self.database.prepare_cached(sql)?;
+        let found = statement.query_row([sought(seq)], |row| Ok((row.get(0)?, row.get(1)?)));
+        Ok(found.optional()?)
+    }
+
+    /// Returns the task that line `seq` admitted, with its tree as it is now.
+    pub fn task_of_line(&self, seq: u64) -> Result<Option<Task>, StoreError> {
+        let sql = format!("{TASK_FUNDS} WHERE seq = ?1");
+        let found = self
+            .database
+            .prepare_cached(&sql)?
+            .query_row([sought(seq)], TaskFunds::of)
+            .optional()?;
+        let Some(found) = found else { return Ok(None) };
+        let tenant = DomainPart::parse(&found.tenant).map_err(damaged)?;
+        let root = RequestId::parse(&found.root).map_err(damaged)?;
+        let Some(tree) = self.tree(&tenant, &root)? else {
+            return Ok(None);
+        };
+        Ok(Some(found.task(tenant, root, tree)?))
+    }
+
+    /// Returns the tenants that have a tree of this name.
+    pub fn tenants_of(&self, root: &RequestId) -> Result<Vec<DomainPart>, StoreError> {
+        let sql = "SELECT tenant FROM trees WHERE root = ?1";
+        let mut statement = self.database.prepare_cached(sql)?;
+        let rows = statement.query_map([root.as_str()], |row| row.get::<_, String>(0))?;
+        rows.map(|tenant| DomainPart::parse(&tenant?).map_err(damaged))
+            .collect()
+    }
+
+    /// Returns what the tasks of a tree have reserved and spent; `None` if there is no such tree.
+    pub fn tree_sums(
+        &self,
+        tenant: &DomainPart,
+        root: &RequestId,
+    ) -> Result<Option<TreeSums>, StoreError> {
+        let Some(tree) = self.tree(tenant, root)? else {
+            return Ok(None);
+        };
+        let mut sums = TreeSums {
+            tenant: tenant.clone(),
+            tree: tree.clone(),
+            tasks: 0,
+            unsettled_tasks: 0,
+            usd: Sums::of(Amount::ZERO),
+            tokens: Sums::of(0),
+        };
+        let sql = format!("{TASK_FUNDS} WHERE tenant = ?1 AND root = ?2");
+        let mut statement = self.database.prepare_cached(&sql)?;
+        let rows = statement.query_map([tenant.as_str(), root.as_str()], TaskFunds::of)?;
+        for row in rows {
+            let task = row?.task(tenant.clone(), root.clone(), tree.clone())?;
+            let (reserved, counted) = (task.reserved, task.counts_as());
+            let is_final = task.settlement.is_some_and(|it| it.is_final);
+            sums.tasks = sums.tasks.saturating_add(1);
+            sums.unsettled_tasks = sums.unsettled_tasks.saturating_add(u64::from(!is_final));
+            let usd = reserved.usd.unwrap_or(Amount::ZERO);
+            sums.usd
+                .add(usd, counted.usd, is_final, Amount::checked_add);
+            let tokens = reserved.tokens.unwrap_or(0);
+            sums.tokens
+                .add(tokens, counted.tokens, is_final, i64::checked_add);
+        }
+        Ok(Some(sums))
+    }
+
     /// Returns what the ledger knows about a task that requests admission and about its tree.
     pub fn lineage(&self, query: &Query) -> Result<Lineage, StoreError> {
-        let Some(tree) = self.tree(query)? else {
+        let Some(tree) = self.tree(&query.tenant, &query.root)? else {
             return Ok(Lineage::default());
         };
         // The name of the tree and the id of its root task denote the same task.
@@ -149,7 +393,7 @@ impl Store {
                 params![
                     query.tenant.as_str(),
                     query.root.as_str(),
-                    query.capability.as_str()
+                    query.capability.as_str().to_ascii_lowercase()
                 ],
                 |row| row.get(0),
             )
@@ -159,26 +403,24 @@ impl Store {
         Ok(lineage)
     }
 
-    fn tree(&self, query: &Query) -> Result<Option<Tree>, StoreError> {
-        let sql =
-            "SELECT task, budget, descendants FROM trees JOIN tree_counts USING (tenant, root)
-                   WHERE tenant = ?1 AND root = ?2";
-        let row: Option<(String, Option<i64>, i64)> = self
-            .database
-            .prepare_cached(sql)?
-            .query_row(params![query.tenant.as_str(), query.root.as_str()], |row| {
-                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-            })
-            .optional()?;
-        row.map(|(task, budget, descendants)| {
-            let task = RequestId::parse(&task).map_err(damaged)?;
-            Ok(Tree {
-                task,
-                budget,
-                descendants: from_sql(descendants)?,
-            })
-        })
-        .transpose()
+    fn tree(&self, tenant: &DomainPart, root: &RequestId) -> Result<Option<Tree>, StoreError> {
+        let sql = "SELECT task, opened_by, opened_ms, budget, descendants, profile, usd, tokens
+            FROM trees JOIN tree_counts USING (tenant, root) JOIN tree_funds USING (tenant, root)
+            WHERE tenant = ?1 AND root = ?2";
+        let mut statement = self.database.prepare_cached(sql)?;
+        let mut rows = statement.query(params![tenant.as_str(), root.as_str()])?;
+        let Some(row) = rows.next()? else {
+            return Ok(None);
+        };
+        Ok(Some(Tree {
+            task: RequestId::parse(&row.get::<_, String>(0)?).map_err(damaged)?,
+            opened_by: principal(row.get(1)?)?,
+            opened_at: Time::from_ms(row.get(2)?).map_err(damaged)?,
+            budget: row.get(3)?,
+            descendants: from_sql(row.get(4)?)?,
+            profile: row.get(5)?,
+            left: funds(row.get(6)?, row.get(7)?)?,
+        }))
     }
 
     fn task(&self, query: &Query, id: &str) -> Result<Option<TaskRow>, StoreError> {
@@ -223,6 +465,62 @@ impl Store {
     }
 }
 
+/// Selects the columns of [`TaskFunds`].
+const TASK_FUNDS: &str = "SELECT tenant, root, task, requested_by, tasks.usd, tasks.tokens, \
+    settlements.usd, settlements.tokens, is_final, raises
+    FROM tasks LEFT JOIN settlements USING (tenant, root, task)";
+
+/// What a recorded task has reserved and spent.
+struct TaskFunds {
+    tenant: String,
+    root: String,
+    task: String,
+    by: Option<String>,
+    reserved: (Option<String>, Option<i64>),
+    settled: Option<(String, i64, bool, u32)>,
+}
+
+impl TaskFunds {
+    fn of(row: &Row<'_>) -> rusqlite::Result<TaskFunds> {
+        let settled = match row.get(6)? {
+            Some(usd) => Some((usd, row.get(7)?, row.get(8)?, row.get(9)?)),
+            None => None,
+        };
+        Ok(TaskFunds {
+            tenant: row.get(0)?,
+            root: row.get(1)?,
+            task: row.get(2)?,
+            by: row.get(3)?,
+            reserved: (row.get(4)?, row.get(5)?),
+            settled,
+        })
+    }
+
+    fn task(self, tenant: DomainPart, root: RequestId, tree: Tree) -> Result<Task, StoreError> {
+        let settlement = match self.settled {
+            Some((usd, tokens, is_final, raises)) => Some(Settlement {
+                spent: Spent {
+                    usd: Amount::parse_exact(&usd).map_err(damaged)?,
+                    tokens,
+                },
+                is_final,
+                raises,
+            }),
+            None => None,
+        };
+        let (usd, tokens) = self.reserved;
+        Ok(Task {
+            tenant,
+            root,
+            task: RequestId::parse(&self.task).map_err(damaged)?,
+            by: principal(self.by)?,
+            reserved: funds(usd, tokens)?,
+            settlement,
+            tree,
+        })
+    }
+}
+
 /// A recorded task.
 struct TaskRow {
     depth: u64,
@@ -259,6 +557,10 @@ mod tests {
             repeats: 1,
             descendants: 0,
             budget: None,
+            left: Funds::default(),
+            reserved: Funds::default(),
+            profile: None,
+            by: None,
             opened_by: None,
             at: Time::EPOCH,
         };

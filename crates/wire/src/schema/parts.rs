@@ -173,6 +173,11 @@ pub fn numbered(prefix: &str) -> Schema {
     json_schema!({"type": "string", "pattern": format!("^{prefix}-(0|[1-9][0-9]{{0,19}})$")})
 }
 
+/// The id of a receipt.
+pub fn receipt(_: &mut SchemaGenerator) -> Schema {
+    numbered("r")
+}
+
 /// The id of a receipt, or null.
 pub fn receipt_id(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": ["string", "null"], "pattern": "^r-(0|[1-9][0-9]{0,19})$"})

@@ -1,0 +1,186 @@
+//! What a task reserves of its tree's budgets of money and tokens, and the tree's age.
+
+use std::fmt::Display;
+
+use serde::Deserialize;
+
+use super::evaluate::{Question, Rows, least};
+use super::lineage::Funds;
+use super::receipt::Reason;
+use spoolgate_rules::admission::Profile;
+use spoolgate_wire::amount::{self, Amount};
+use spoolgate_wire::checks::CheckRow;
+use spoolgate_wire::sealed::value_at;
+use spoolgate_wire::time::Time;
+
+/// The budgets of a tree around one task.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Budgets {
+    /// What was left before.
+    pub(crate) before: Funds,
+    /// What the task reserves.
+    pub(crate) reserved: Funds,
+    /// What is left once the task is admitted.
+    pub(crate) after: Funds,
+    /// Whole seconds until the tree is too old.
+    pub(crate) seconds_left: Option<i64>,
+}
+
+/// A member of `payload.budget`, or why it cannot be read.
+type Declared<T> = Result<Option<T>, &'static str>;
+
+/// Checks the tree's age and its budgets, in the order of [`Reason`].
+pub(crate) fn check(
+    rows: &mut Rows,
+    question: &Question<'_>,
+    is_root: bool,
+    limits: &[&Profile],
+    path: &str,
+) -> Budgets {
+    let seconds_left = age(rows, question, is_root, limits, path);
+    let tree = question.lineage.tree.as_ref();
+    let held = tree.map(|tree| tree.left).unwrap_or_default();
+    let before = Funds {
+        usd: held.usd.or_else(|| {
+            let issued = limits.iter().filter_map(|profile| profile.budget_usd);
+            issued.min().map(|budget| budget.get())
+        }),
+        tokens: held.tokens.or_else(|| {
+            let issued = least(limits, |profile| profile.budget_tokens.map(|n| n.get()));
+            i64::try_from(issued?).ok()
+        }),
+    };
+    let (mut reserved, mut after) = (Funds::default(), Funds::default());
+    if let Some(left) = before.usd {
+        let most = limits
+            .iter()
+            .filter_map(|profile| profile.reserve_usd)
+            .max();
+        let most = most.map_or(Amount::ZERO, |reserve| reserve.get());
+        let declared = declared_usd(question.payload);
+        let taken = take(left, most, declared, Amount::checked_sub);
+        (reserved.usd, after.usd) = (taken.reserved, taken.after);
+        let row = CheckRow::measured(reserved.usd, Some(left), "usd", path.to_owned());
+        rows.push(Reason::MoneyExhausted, row.unless_fault(taken.fault));
+    }
+    if let Some(left) = before.tokens {
+        let most = limits.iter().filter_map(|profile| profile.reserve_tokens);
+        let most = most.max().map_or(0, |reserve| reserve.get());
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let declared = declared_tokens(question.payload);
+        let taken = take(left, most, declared, i64::checked_sub);
+        (reserved.tokens, after.tokens) = (taken.reserved, taken.after);
+        let value = reserved.tokens.map(Amount::from_i64);
+        let limit = Some(Amount::from_i64(left));
+        let row = CheckRow::measured(value, limit, "tokens", path.to_owned());
+        rows.push(Reason::TokensExhausted, row.unless_fault(taken.fault));
+    }
+    Budgets {
+        before,
+        reserved,
+        after,
+        seconds_left,
+    }
+}
+
+/// What a task takes from one budget.
+struct Taken<T> {
+    reserved: Option<T>,
+    after: Option<T>,
+    /// Why the budget does not allow it.
+    fault: Option<String>,
+}
+
+/// Reserves the larger of what the profile demands and what the payload declares.
+fn take<T: Copy + Ord + Display>(
+    left: T,
+    demanded: T,
+    declared: Declared<T>,
+    minus: impl Fn(T, T) -> Option<T>,
+) -> Taken<T> {
+    let reserved = declared.map(|declared| declared.map_or(demanded, |own| own.max(demanded)));
+    let after = reserved.ok().filter(|reserved| *reserved <= left);
+    let after = after.and_then(|reserved| minus(left, reserved));
+    let fault = match (reserved, after) {
+        (_, Some(_)) => None,
+        (Ok(reserved), None) => Some(format!(
+            "the task reserves {reserved}, and {left} is left of the tree's budget"
+        )),
+        (Err(fault), None) => Some(fault.to_owned()),
+    };
+    Taken {
+        reserved: reserved.ok(),
+        after,
+        fault,
+    }
+}
+
+/// Returns `payload.budget.usd`.
+fn declared_usd(payload: &str) -> Declared<Amount> {
+    #[derive(Deserialize)]
+    struct Usd(#[serde(deserialize_with = "amount::wire::nullable")] Option<Amount>);
+
+    let Some(text) = value_at(payload, "/budget/usd") else {
+        return Ok(None);
+    };
+    serde_json::from_str(text)
+        .ok()
+        .filter(|Usd(usd)| usd.is_none_or(|usd| !usd.is_negative()))
+        .map(|Usd(usd)| usd)
+        .ok_or("`payload.budget.usd` is not an amount that is not below 0")
+}
+
+/// Returns `payload.budget.tokens`.
+fn declared_tokens(payload: &str) -> Declared<i64> {
+    let Some(text) = value_at(payload, "/budget/tokens") else {
+        return Ok(None);
+    };
+    serde_json::from_str::<Option<i64>>(text)
+        .ok()
+        .filter(|tokens| tokens.is_none_or(|tokens| tokens >= 0))
+        .ok_or("`payload.budget.tokens` is not a whole number that is not below 0")
+}
+
+/// Checks how old the tree is, and returns the whole seconds that it has left.
+fn age(
+    rows: &mut Rows,
+    question: &Question<'_>,
+    is_root: bool,
+    limits: &[&Profile],
+    path: &str,
+) -> Option<i64> {
+    let max_s = limits.iter().filter_map(|profile| profile.max_tree_age_s);
+    let max_s = max_s.map(|max| max.get()).min()?;
+    let opened_at = match (is_root, &question.lineage.tree) {
+        (true, _) => Some(question.now),
+        (false, tree) => tree.as_ref().map(|tree| tree.opened_at),
+    };
+    let (age_ms, max_ms) = match opened_at {
+        Some(opened_at) => (Some(age_ms(opened_at, question.now)), max_ms(max_s)),
+        None => (None, max_ms(max_s)),
+    };
+    let fault = match age_ms {
+        Some(age) if age <= max_ms => None,
+        Some(age) => Some(format!("{age} ms since the root; at most {max_ms}")),
+        None => Some("cannot be computed: the tree is unknown".to_owned()),
+    };
+    let (value, limit) = (age_ms.map(Amount::from_i64), Amount::from_i64(max_ms));
+    let row = CheckRow::measured(value, Some(limit), "ms", path.to_owned());
+    rows.push(Reason::TreeExpired, row.unless_fault(fault));
+    opened_at.map(|opened_at| seconds_left(opened_at, question.now, max_s))
+}
+
+fn max_ms(max_s: u32) -> i64 {
+    i64::from(max_s).saturating_mul(1000)
+}
+
+/// A clock that was set back makes no tree younger than its root.
+fn age_ms(opened_at: Time, now: Time) -> i64 {
+    now.since_ms(opened_at).max(0)
+}
+
+/// Returns the whole seconds until a tree is too old; below 0 if it is.
+pub fn seconds_left(opened_at: Time, now: Time, max_s: u32) -> i64 {
+    let left_ms = max_ms(max_s).saturating_sub(age_ms(opened_at, now));
+    left_ms.div_euclid(1000)
+}
