@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use serde::Serialize;
 use spoolgate_host::clock::{Clock, SystemClock};
+use spoolgate_rules::lint::council;
 use spoolgate_rules::lint::meaning::{self, Warning};
 use spoolgate_rules::{RulebookError, golden};
 use spoolgate_wire::code::Exit;
@@ -64,13 +65,18 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     }
     // This finds the faults outside rules and sets: in the other files, and in all of them
     // together.
+    let mut of_councils = Vec::new();
     match folder.meant_rulebook().filter(|_| faults.is_empty()) {
         Some(Err(fault)) => faults.push(folder.shown(fault)),
-        Some(Ok(book)) => faults.extend(folder.refused_paths(&book)),
+        Some(Ok(book)) => {
+            faults.extend(folder.refused_paths(&book));
+            of_councils = council::warnings(&book);
+        }
         None => {}
     }
     faults.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
-    let (warnings, is_cut) = meaning::warnings(&read, now);
+    let (mut warnings, is_cut) = meaning::warnings(&read, now);
+    warnings.extend(of_councils);
     for fault in &faults {
         say(output, "fault", "fault", fault)?;
     }

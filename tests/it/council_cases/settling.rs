@@ -3,6 +3,8 @@
 
 use spoolgate_gate::record::{CaseDecision, ClosedBy};
 use spoolgate_home::Home;
+use spoolgate_rules::lint::council::warnings;
+use spoolgate_rules::lint::meaning::What;
 use spoolgate_wire::code::Code;
 use spoolgate_wire::council::Stance;
 
@@ -288,6 +290,16 @@ fn one_signer_does_not_fill_two_seats() {
     };
     let court = Court::with(&["boss"], alone);
     let mut home = court.open();
+    let warned = warnings(home.rulebook());
+    let of_boss = warned.iter().filter(|one| one.what == What::OneSigner);
+    assert_eq!(of_boss.count(), warned.len());
+    let named = warned.iter().any(|one| {
+        let message = &one.at.message;
+        message.contains("`boss` may fill 2 required seats of CODE_REFACTOR")
+    });
+    assert!(named, "{warned:?}");
+    let shipped = Court::new();
+    assert_eq!(warnings(shipped.open().rulebook()), []);
     let asked = court.propose(&mut home, "req_1", "CODE_REFACTOR");
     let approvals = [
         ("a", "boss", AUDITOR, "APPROVE"),

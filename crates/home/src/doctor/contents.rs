@@ -25,6 +25,8 @@ use spoolgate_host::sandbox::files_of;
 use spoolgate_ledger::segment;
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::command::CommandRule;
+use spoolgate_rules::lint::council;
+use spoolgate_rules::lint::meaning::Warning;
 use spoolgate_rules::notify::{self, Kind};
 use spoolgate_rules::safety::CageLevel;
 use spoolgate_wire::action_name::ActionName;
@@ -119,6 +121,9 @@ impl Looking {
                 self.unix_users(&book);
                 self.programs(&book);
                 self.receivers(&book);
+                for Warning { at, .. } in council::warnings(&book) {
+                    self.warn("council", Path::new(&at.file), &at.message, None);
+                }
                 if let Ok(store) = &opened {
                     self.free_leases(&book, store);
                 }

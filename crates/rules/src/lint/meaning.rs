@@ -51,6 +51,10 @@ pub enum What {
     Message,
     /// The rule has no hypothesis.
     Hypothesis,
+    /// One signer may fill several seats of a council.
+    OneSigner,
+    /// All speakers of a council are of one family.
+    OneFamily,
 }
 
 impl What {
@@ -67,6 +71,8 @@ impl What {
             What::Unused => "unused",
             What::Message => "message",
             What::Hypothesis => "hypothesis",
+            What::OneSigner => "one_signer",
+            What::OneFamily => "one_family",
         }
     }
 }

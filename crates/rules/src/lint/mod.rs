@@ -1,6 +1,7 @@
 //! Finds all faults in rule files and sets. The gate refuses a rulebook at the first fault; authors
 //! want to see all of them.
 
+pub mod council;
 pub mod meaning;
 
 use std::collections::{BTreeMap, BTreeSet};
