@@ -31,7 +31,7 @@ pub(crate) const PROFILES: [(&str, &str); 6] = [
     (
         "t/s/wide",
         "{max_spawn_depth: 3, max_total_descendants: 25, capability_denylist: [Shell], \
-            leases_per_hour: 7, budget_tokens: 2000, reserve_tokens: 90, settlers: [meter]}",
+            leases_per_hour: 7, budget_tokens: 700, reserve_tokens: 90, settlers: [meter]}",
     ),
     (
         "t/s/deep",
@@ -149,9 +149,11 @@ impl Swarm {
         task.domain = (*self.pick(domains)).to_owned();
         task.capability = (*self.pick(&CAPABILITIES)).to_owned();
         let tenant = task.domain.split('/').next().unwrap().to_owned();
-        let parent = (0..8)
-            .filter_map(|_| self.known())
-            .find(|task| task.tenant.as_str() == tenant);
+        let is_stray = self.dice.one_in(6);
+        let parent = (0..12).filter_map(|_| self.known()).find(|task| {
+            let profile = task.profile.as_deref().unwrap();
+            task.tenant.as_str() == tenant && (is_stray || domains.contains(&profile))
+        });
         match parent.filter(|_| !self.dice.one_in(12)) {
             Some(parent) => {
                 task.root = parent.root.to_string();
@@ -163,7 +165,7 @@ impl Swarm {
                     task.depth = Some(json!(parent.depth + 1));
                 }
                 let profile = parent.profile.as_deref().unwrap();
-                if domains.contains(&profile) && !self.dice.one_in(6) {
+                if domains.contains(&profile) && !is_stray {
                     task.domain = profile.to_owned();
                 }
             }
@@ -372,7 +374,7 @@ impl Swarm {
                 "{root:?}"
             );
             let mut depths: HashMap<&str, u64> = HashMap::new();
-            let mut repeats: HashMap<&str, u64> = HashMap::new();
+            let mut repeats: HashMap<String, u64> = HashMap::new();
             for (place, (task, profile)) in tasks.iter().enumerate() {
                 let depth = match &task.parent {
                     None => 0,
@@ -388,7 +390,8 @@ impl Swarm {
                     place as u64 <= at_most(profile, "max_total_descendants"),
                     "{task:?}"
                 );
-                let same = repeats.entry(task.capability.as_str()).or_default();
+                let folded = task.capability.as_str().to_ascii_lowercase();
+                let same = repeats.entry(folded).or_default();
                 *same += 1;
                 assert!(
                     *same <= at_most(profile, "max_repeats_per_capability"),

@@ -185,7 +185,7 @@ fn the_earlier_of_two_reasons_is_the_reason() {
             );
         }
     }
-    assert_eq!((together, never), (91, 80));
+    assert_eq!((together, never), (153, 123));
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn a_child_under_a_laxer_profile() {
         ..Task::parse("c<b")
     };
     assert_eq!(reason(&gate.admit("bot", &child)), Some("profile_mismatch"));
-    assert_eq!(admit(&mut gate, "c<b"), Some("depth_exceeded"));
+    assert_eq!(admit(&mut gate, "d<b"), Some("depth_exceeded"));
 }
 
 /// Settles the task of a line, and returns the tree in the answer, or the code of the refusal.
@@ -225,7 +225,7 @@ fn a_stranger_does_not_learn_whether_a_receipt_exists() {
     let first = gate.seq;
     assert_eq!(admit(&mut gate, "a"), None);
     let denied = gate.seq;
-    assert_eq!(admit(&mut gate, "a<zz"), Some("unknown_parent"));
+    assert_eq!(admit(&mut gate, "x<zz"), Some("unknown_parent"));
     for line in [first, denied, 0, 999, u64::MAX] {
         let body = json!({"receipt_id": format!("r-{line}"), "spent": {"usd": 1, "tokens": 0}});
         let id = format!("s-{}", gate.seq);
@@ -377,7 +377,7 @@ fn ask(scratch: &Scratch, key: &Path, id: &str, kind: &str, causality: &str) -> 
 #[test]
 fn doctor_names_profiles_that_lived_on_free_leases_and_admit_tree_shows_sums() {
     let scratch = Scratch::new();
-    let (home, key) = (scratch.home(), scratch.beside("bot.key"));
+    let (home, key) = (scratch.home(), scratch.beside("bot.key2"));
     add_key(&home, "research-bot", &key);
     let told = || String::from_utf8(spoolgate(&home, &["doctor"]).stdout).unwrap();
     let finding = "leases without causality were admitted";

@@ -142,5 +142,7 @@ pub(crate) fn may_do(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Res
         );
         return Err(Refusal::new(Code::TimestampStale, what));
     }
-    rates::refusal(turn, authentic, body.rule.lane).map_or(Ok(()), Err)
+    let refusal = rates::refusal(turn, authentic, body.rule.lane);
+    let refusal = refusal.or_else(|| rates::idle_refusal(turn, authentic, body));
+    refusal.map_or(Ok(()), Err)
 }
