@@ -21,7 +21,7 @@ use spoolgate_wire::code::Code;
 use spoolgate_wire::control::ControlAttempt;
 use spoolgate_wire::envelope::Envelope;
 use spoolgate_wire::gateway::GatewayCall;
-use spoolgate_wire::ids::{Principal, RequestId};
+use spoolgate_wire::ids::RequestId;
 use spoolgate_wire::proposals::RuleProposal;
 use spoolgate_wire::time::Time;
 
@@ -123,9 +123,7 @@ fn opened() -> Lineage {
             task: task.clone(),
             budget: Some(2),
             descendants: 1,
-            opened_at: Time::EPOCH,
-            opened_by: Principal::parse("research-bot").ok(),
-            profile: None,
+            binding: None,
             left: Funds::default(),
         }),
         parent: Some(Parent { task, depth: 1 }),

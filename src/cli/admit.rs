@@ -283,7 +283,7 @@ struct ShownTree<'a> {
     root_task_id: &'a RequestId,
     profile: Option<&'a str>,
     opened_by: Option<&'a Principal>,
-    opened_at: Time,
+    since: Option<Time>,
     tasks: u64,
     unsettled_tasks: u64,
     tasks_left: Option<i64>,
@@ -322,12 +322,13 @@ fn tree(home: &Path, args: &TreeArgs, output: &Output) -> Result<Exit> {
     let found = view.trees(&args.root)?;
     let shown: Vec<ShownTree<'_>> = found
         .iter()
-        .map(|sums| ShownTree {
+        .map(|sums| (sums, sums.tree.binding.as_ref()))
+        .map(|(sums, binding)| ShownTree {
             tenant_id: &sums.tenant,
             root_task_id: &args.root,
-            profile: sums.tree.profile.as_deref(),
-            opened_by: sums.tree.opened_by.as_ref(),
-            opened_at: sums.tree.opened_at,
+            profile: binding.map(|binding| binding.profile.as_str()),
+            opened_by: binding.and_then(|binding| binding.opened_by.as_ref()),
+            since: binding.map(|binding| binding.since),
             tasks: sums.tasks,
             unsettled_tasks: sums.unsettled_tasks,
             tasks_left: sums.tree.budget,
@@ -339,13 +340,14 @@ fn tree(home: &Path, args: &TreeArgs, output: &Output) -> Result<Exit> {
         output.json(&shown)?;
     }
     for tree in shown.iter().filter(|_| !output.is_json()) {
-        let opened_by = tree.opened_by.map_or("an unknown key", Principal::as_str);
+        let dash = || "-".to_owned();
         output.line(&format!(
-            "{}/{}: profile {}, opened by {opened_by} at {}",
+            "{}/{}: profile {}, opened by {}, since {}",
             tree.tenant_id,
             tree.root_task_id,
             tree.profile.unwrap_or("-"),
-            tree.opened_at
+            tree.opened_by.map_or_else(dash, ToString::to_string),
+            tree.since.map_or_else(dash, |since| since.to_string())
         ))?;
         let left = tree.tasks_left.map(|left| format!(", {left} left"));
         output.line(&format!(

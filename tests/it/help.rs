@@ -30,6 +30,7 @@ const ENDS: &[(&str, i32, &str)] = &[
     ("limits end max", 1, "nobody has overridden a limit"),
     ("kill --bridge exchange", 1, "no rule names a bridge"),
     ("halt clear --symbol", 1, "no gap has halted the symbol"),
+    ("admit tree", 1, "every example has a home of its own"),
     ("council wait", 8, "the case stays open"),
     ("audit accept-rollback", 2, "nothing was rolled back"),
     ("council dissent", 3, "the case is not decided yet"),

@@ -424,8 +424,9 @@ fn origin(rows: &mut Rows, question: &Question<'_>, causality: &Causality) {
         .filter(|_| lineage.parent.is_none())
         .map(|parent| format!("`{parent}` is not a task of `{root}`"));
     rows.yes_no(Reason::UnknownParent, orphan, STATE);
-    let bound = lineage.tree.as_ref().and_then(|tree| tree.profile.as_ref());
-    let stray = bound
+    let binding = lineage.tree.as_ref().and_then(|tree| tree.binding.as_ref());
+    let stray = binding
+        .map(|binding| &binding.profile)
         .filter(|bound| !is_root && **bound != question.domain.to_string())
         .map(|bound| format!("the tree `{root}` is bound to the profile `{bound}`"));
     rows.yes_no(Reason::ProfileMismatch, stray, STATE);
@@ -500,7 +501,10 @@ fn budget(
     let claim = causality.recursion_budget_remaining;
     let least_of = |one: Option<i64>, other: Option<i64>| one.into_iter().chain(other).min();
     let left = least_of(held, claim);
-    let opener = tree.map_or(Some(question.source), |tree| tree.opened_by.as_ref());
+    let opener = match tree {
+        None => Some(question.source),
+        Some(tree) => tree.binding.as_ref().and_then(|it| it.opened_by.as_ref()),
+    };
     let of_tree = if opener == Some(question.source) {
         left
     } else {

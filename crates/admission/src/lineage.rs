@@ -57,16 +57,23 @@ pub struct Tree {
     pub budget: Option<i64>,
     /// Tasks admitted below the root.
     pub descendants: u64,
-    /// When its root was admitted.
-    pub opened_at: Time,
-    /// Who opened it; `None` if the ledger does not say.
-    pub opened_by: Option<Principal>,
-    /// The profile that it is bound to, as `tenant/surface/profile`; `None` until the next task of
-    /// a tree that an earlier version opened.
-    pub profile: Option<String>,
+    /// The profile that it is bound to; `None` until the next task of a tree that an earlier
+    /// version opened.
+    pub binding: Option<Binding>,
     /// What is left of its budgets of money and tokens; below 0 if its tasks spent more than they
     /// reserved.
     pub left: Funds,
+}
+
+/// What binds a tree to a profile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Binding {
+    /// The profile, as `tenant/surface/profile`.
+    pub profile: String,
+    /// Who opened the tree; `None` if an earlier version opened it.
+    pub opened_by: Option<Principal>,
+    /// When its root was admitted; if an earlier version opened it, when it was bound.
+    pub since: Time,
 }
 
 /// What children need to know about their parent task.

@@ -151,14 +151,18 @@ fn age(
 ) -> Option<i64> {
     let max_s = limits.iter().filter_map(|profile| profile.max_tree_age_s);
     let max_s = max_s.map(|max| max.get()).min()?;
-    let opened_at = match (is_root, &question.lineage.tree) {
+    let since = match (is_root, &question.lineage.tree) {
         (true, _) => Some(question.now),
-        (false, tree) => tree.as_ref().map(|tree| tree.opened_at),
+        (false, None) => None,
+        (false, Some(tree)) => {
+            let since = tree.binding.as_ref().map(|binding| binding.since);
+            Some(since.unwrap_or(question.now))
+        }
     };
-    let (age_ms, max_ms) = match opened_at {
-        Some(opened_at) => (Some(age_ms(opened_at, question.now)), max_ms(max_s)),
-        None => (None, max_ms(max_s)),
-    };
+    let (age_ms, max_ms) = (
+        since.map(|since| age_ms(since, question.now)),
+        max_ms(max_s),
+    );
     let fault = match age_ms {
         Some(age) if age <= max_ms => None,
         Some(age) => Some(format!("{age} ms since the root; at most {max_ms}")),
@@ -167,7 +171,7 @@ fn age(
     let (value, limit) = (age_ms.map(Amount::from_i64), Amount::from_i64(max_ms));
     let row = CheckRow::measured(value, Some(limit), "ms", path.to_owned());
     rows.push(Reason::TreeExpired, row.unless_fault(fault));
-    opened_at.map(|opened_at| seconds_left(opened_at, question.now, max_s))
+    since.map(|since| seconds_left(since, question.now, max_s))
 }
 
 fn max_ms(max_s: u32) -> i64 {
@@ -175,12 +179,12 @@ fn max_ms(max_s: u32) -> i64 {
 }
 
 /// A clock that was set back makes no tree younger than its root.
-fn age_ms(opened_at: Time, now: Time) -> i64 {
-    now.since_ms(opened_at).max(0)
+fn age_ms(since: Time, now: Time) -> i64 {
+    now.since_ms(since).max(0)
 }
 
 /// Returns the whole seconds until a tree is too old; below 0 if it is.
-pub fn seconds_left(opened_at: Time, now: Time, max_s: u32) -> i64 {
-    let left_ms = max_ms(max_s).saturating_sub(age_ms(opened_at, now));
+pub fn seconds_left(since: Time, now: Time, max_s: u32) -> i64 {
+    let left_ms = max_ms(max_s).saturating_sub(age_ms(since, now));
     left_ms.div_euclid(1000)
 }

@@ -543,7 +543,7 @@ impl Turn<'_> {
 
     /// Returns the profile that a tree is bound to, as long as it exists.
     fn bound_to(&self, tree: &Tree) -> Option<(&Domain, &Policy)> {
-        let bound = tree.profile.as_ref()?;
+        let bound = &tree.binding.as_ref()?.profile;
         let mut policies = self.rules.admission.iter();
         policies.find(|(domain, _)| domain.to_string() == *bound)
     }
@@ -551,12 +551,13 @@ impl Turn<'_> {
     /// Returns the whole seconds until a tree is too old; `None` if its profile does not limit its
     /// age.
     pub(super) fn seconds_left(&self, tree: &Tree) -> Option<i64> {
+        let since = tree.binding.as_ref()?.since;
         let (domain, policy) = self.bound_to(tree)?;
         let delivered = self.delivered(domain).and_then(|it| it.profile.as_ref());
         let profiles = [Some(&policy.profile), delivered];
         let ages = profiles.into_iter().flatten();
         let max_s = ages.filter_map(|profile| profile.max_tree_age_s).min()?;
-        Some(seconds_left(tree.opened_at, self.now, max_s.get()))
+        Some(seconds_left(since, self.now, max_s.get()))
     }
 }
 

@@ -657,7 +657,7 @@ fn roll_forward_within(
         })?;
         recover::check_anchor(seams.disk.as_ref(), &tip)?;
     }
-    let (anchor, state, outstanding) = match snapshot {
+    let (anchor, mut state, outstanding) = match snapshot {
         Some(Snapshot {
             position,
             state,
@@ -670,6 +670,8 @@ fn roll_forward_within(
         }
         None => (None, State::default(), Outstanding::new()),
     };
+    // A snapshot of an earlier version lacks it.
+    origin.clone_into(&mut state.log);
     if released::must_look(seams.disk.as_ref(), store, tip.as_ref())? {
         let disk = seams.disk.as_ref();
         remembered.extend(released::newest(disk, state.clock.last, seams.clock.now())?);

@@ -237,12 +237,8 @@ impl View {
     /// are.
     pub fn record(&self, seq: u64) -> Result<Option<Record>, HomeError> {
         for store in self.stores() {
-            if let Some(location) = store.line(seq)? {
-                let bytes = log::read_line(self.disk.as_ref(), location)?;
-                let fail = |error: String| HomeError::Record(format!("line {seq}: {error}"));
-                let line = line::parse(&bytes).map_err(|error| fail(error.to_string()))?;
-                return Record::parse(line.kind, &line.body())
-                    .map_err(|error| fail(error.to_string()));
+            if let Some(record) = record_in(self.disk.as_ref(), store, seq)? {
+                return Ok(Some(record));
             }
         }
         Ok(None)
@@ -299,6 +295,24 @@ impl View {
     }
 }
 
+/// Returns a line that this index knows.
+///
+/// # Errors
+/// Returns [`HomeError`] if the line cannot be read.
+pub(super) fn record_in(
+    disk: &dyn Disk,
+    store: &Store,
+    seq: u64,
+) -> Result<Option<Record>, HomeError> {
+    let Some(location) = store.line(seq)? else {
+        return Ok(None);
+    };
+    let bytes = log::read_line(disk, location)?;
+    let fail = |error: String| HomeError::Record(format!("line {seq}: {error}"));
+    let line = line::parse(&bytes).map_err(|error| fail(error.to_string()))?;
+    Record::parse(line.kind, &line.body()).map_err(|error| fail(error.to_string()))
+}
+
 /// Reads a home from its snapshot and the lines after it. Takes no lock and changes nothing.
 pub fn read(root: &Path, seams: &Seams) -> Result<View, HomeError> {
     read_with(root, seams, Store::open_read_only(root).ok())
@@ -310,7 +324,8 @@ pub(super) fn read_with(
     seams: &Seams,
     index: Option<Store>,
 ) -> Result<View, HomeError> {
-    let identity = identity_of(&read_genesis(root, seams.disk.as_ref())?)?;
+    let genesis = read_genesis(root, seams.disk.as_ref())?;
+    let identity = identity_of(&genesis)?;
     // Folding fills an index of its own, with what the snapshot lacks; look-ups ask both.
     let store = Store::in_memory()?;
     // Without a usable index, or with one of another log, everything is folded from the first line.
@@ -324,6 +339,8 @@ pub(super) fn read_with(
         Some((on_disk, position, state)) => (Some(on_disk), position, state),
         None => (None, Position::start(identity), State::default()),
     };
+    // A snapshot of an earlier version lacks it.
+    state.log = genesis.origin;
     let mut outstanding = Outstanding::new();
     let position = each_sealed_line(seams.disk.as_ref(), position, &mut |line| {
         let record = Record::parse(&line.kind, &line.body)

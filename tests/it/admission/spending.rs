@@ -393,7 +393,7 @@ fn doctor_names_profiles_that_lived_on_free_leases_and_admit_tree_shows_sums() {
     assert!(ask(&scratch, &key, "root", "task", root).status.success());
     let shown = succeed(&home, &["admit", "tree", "tree"]);
     for part in [
-        "research/tree: profile research/agents/default, opened by research-bot at ",
+        "research/tree: profile research/agents/default, opened by research-bot, since ",
         "1 tasks, 4 left, 1 not settled",
         "LEFT  RESERVED  SPENT  UNSETTLED",
         "0.7       0.3      0        0.3",

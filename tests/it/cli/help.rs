@@ -93,6 +93,7 @@ const COMMANDS: [&str; 132] = [
     "admit check",
     "admit health",
     "admit invalidate",
+    "admit tree",
     "admit verify",
     "control",
     "control apply",

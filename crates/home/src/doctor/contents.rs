@@ -10,9 +10,10 @@ use crate::closed::silent_venues;
 use crate::index::Store;
 use crate::index::store::STATE_FILE;
 use crate::outbox::OUTBOX_DIR;
+use crate::read::record_in;
 use crate::sandbox::programs;
 use crate::status::holder;
-use spoolgate_gate::record::Cage;
+use spoolgate_gate::record::{Cage, Record};
 use spoolgate_host::cage::{self, Bounds, Outcome, Tried};
 use spoolgate_host::clock::{Clock, SystemClock};
 use spoolgate_host::command;
@@ -34,6 +35,9 @@ use spoolgate_wire::ids::UnixUser;
 
 /// Clock steps that the gate itself ignores, milliseconds.
 const CLOCK_SLACK_MS: i64 = 2000;
+
+/// How many leases without causality are read at most, newest first.
+const LEASES_READ: u32 = 256;
 
 /// How often the kill switch is to be drilled, days.
 const DRILL_DAYS: i64 = 90;
@@ -414,15 +418,33 @@ impl Looking {
         }
     }
 
-    /// Reports the admission profiles whose leases came without causality and are denied now. What
-    /// an index that cannot be read would say is said once it can.
+    /// Reports the admission profiles whose leases came without causality and are denied now, as far
+    /// as the newest of these leases tell. What an index that cannot be read would tell is said once
+    /// it can.
     fn free_leases(&mut self, book: &Rulebook, store: &Store) {
-        let admitted = store.free_leases().unwrap_or_default();
+        let Ok(disk) = RealDisk::open(&self.home) else {
+            return;
+        };
+        let mut last: BTreeMap<String, u64> = BTreeMap::new();
+        for seq in store.free_leases(LEASES_READ).unwrap_or_default() {
+            // A line that was pruned tells nothing.
+            let Ok(Some(Record::Decision(decision))) = record_in(&disk, store, seq) else {
+                continue;
+            };
+            let receipt = decision.receipt.as_deref();
+            let domain = receipt.and_then(|receipt| {
+                let tenant = receipt.tenant_id.as_deref()?;
+                let surface = receipt.surface_id.as_deref()?;
+                Some([tenant, surface, receipt.policy_profile_id.as_deref()?].join("/"))
+            });
+            if let Some(domain) = domain {
+                last.entry(domain).or_insert(seq);
+            }
+        }
         for (domain, policy) in &book.admission {
-            let name = domain.to_string();
-            let last = admitted.iter().find(|(domain, _)| *domain == name);
-            if let Some((_, line)) = last.filter(|_| policy.profile.leases_per_hour.is_none()) {
-                let path = PathBuf::from(format!("rules/admission/{name}.yaml"));
+            let line = last.get(&domain.to_string());
+            if let Some(line) = line.filter(|_| policy.profile.leases_per_hour.is_none()) {
+                let path = PathBuf::from(format!("rules/admission/{domain}.yaml"));
                 let message = format!(
                     "leases without causality were admitted, the last in line {line}, and are \
                         denied now; write `leases_per_hour` if they are wanted"

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use super::store::{Store, StoreError};
 use spoolgate_admission::lineage;
-use spoolgate_admission::receipt::Verdict;
 use spoolgate_gate::history;
 use spoolgate_gate::outbox;
 use spoolgate_gate::prepare::Origin;
@@ -17,7 +16,6 @@ use spoolgate_outgoing as actions;
 use spoolgate_outgoing::open::STARTS_COUNT_FROM;
 use spoolgate_trading as trading;
 use spoolgate_trading::requests::ClosedOrder;
-use spoolgate_wire::admission::LEASE;
 
 /// The recipient of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -163,31 +161,11 @@ pub fn fold_known(
     }
     note_line(state, record);
     if let Record::Decision(decision) = record
-        && let Some(domain) = free_lease(decision)
-    {
-        store.insert_free_lease(seq, &domain)?;
-    }
-    if let Record::Decision(decision) = record
         && let Some(of_line) = history::of_line(decision)
     {
         store.insert_history(seq, decision.timestamp, of_line)?;
     }
     Ok(())
-}
-
-/// Returns the domain in which a line admitted a lease without causality.
-fn free_lease(decision: &Decision) -> Option<String> {
-    let receipt = decision.receipt.as_deref()?;
-    let is_free = receipt.decision == Verdict::Allow
-        && !receipt.dry_run
-        && receipt.payload_kind.as_deref() == Some(LEASE)
-        && receipt.root_task_id.is_none();
-    let parts = [
-        receipt.tenant_id.as_deref()?,
-        receipt.surface_id.as_deref()?,
-        receipt.policy_profile_id.as_deref()?,
-    ];
-    is_free.then(|| parts.join("/"))
 }
 
 /// Applies line `seq` to the state alone.

@@ -4,7 +4,9 @@
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::store::{Store, StoreError, from_sql, sought, to_sql};
-use spoolgate_admission::lineage::{Admitted, Funds, Lineage, Parent, Query, Settled, Tree};
+use spoolgate_admission::lineage::{
+    Admitted, Binding, Funds, Lineage, Parent, Query, Settled, Tree,
+};
 use spoolgate_admission::settle::{Settlement, Task};
 use spoolgate_wire::admission::Spent;
 use spoolgate_wire::amount::{Amount, AmountError};
@@ -13,58 +15,69 @@ use spoolgate_wire::time::{Time, TimeError};
 
 pub(super) const TABLES: &str = "
     CREATE TABLE trees (
-        tenant TEXT NOT NULL, root TEXT NOT NULL, task TEXT NOT NULL, opened_by TEXT,
-        opened_ms INTEGER NOT NULL, PRIMARY KEY (tenant, root)
+        tenant TEXT NOT NULL, root TEXT NOT NULL, task TEXT NOT NULL, PRIMARY KEY (tenant, root)
     ) STRICT, WITHOUT ROWID;
     CREATE TABLE tree_counts (
         tenant TEXT NOT NULL, root TEXT NOT NULL, budget INTEGER, descendants INTEGER NOT NULL,
-        profile TEXT, PRIMARY KEY (tenant, root)
-    ) STRICT, WITHOUT ROWID;
-    CREATE TABLE tree_funds (
-        tenant TEXT NOT NULL, root TEXT NOT NULL, usd TEXT, tokens INTEGER,
         PRIMARY KEY (tenant, root)
     ) STRICT, WITHOUT ROWID;
     CREATE TABLE tasks (
         tenant TEXT NOT NULL, root TEXT NOT NULL, task TEXT NOT NULL, seq INTEGER NOT NULL, parent \
             TEXT,
-        depth INTEGER NOT NULL, capability TEXT NOT NULL, requested_by TEXT, usd TEXT,
-        tokens INTEGER, PRIMARY KEY (tenant, root, task)
+        depth INTEGER NOT NULL, capability TEXT NOT NULL, PRIMARY KEY (tenant, root, task)
     ) STRICT, WITHOUT ROWID;
     CREATE UNIQUE INDEX tasks_by_seq ON tasks (seq);
+    CREATE TABLE repeats (
+        tenant TEXT NOT NULL, root TEXT NOT NULL, capability TEXT NOT NULL, tasks INTEGER NOT NULL,
+        PRIMARY KEY (tenant, root, capability)
+    ) STRICT, WITHOUT ROWID;
+";
+
+/// The tables that version 12 lacks. Lines of that time leave no rows in them, so an index that is
+/// only extended is the one that would be built anew.
+pub(super) const SINCE_12: &str = "
+    CREATE TABLE tree_bindings (
+        tenant TEXT NOT NULL, root TEXT NOT NULL, profile TEXT NOT NULL, opened_by TEXT,
+        since_ms INTEGER NOT NULL, PRIMARY KEY (tenant, root)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE tree_funds (
+        tenant TEXT NOT NULL, root TEXT NOT NULL, usd TEXT, tokens INTEGER,
+        PRIMARY KEY (tenant, root)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE reservations (
+        tenant TEXT NOT NULL, root TEXT NOT NULL, task TEXT NOT NULL, requested_by TEXT, usd TEXT,
+        tokens INTEGER, PRIMARY KEY (tenant, root, task)
+    ) STRICT, WITHOUT ROWID;
     CREATE TABLE settlements (
         tenant TEXT NOT NULL, root TEXT NOT NULL, task TEXT NOT NULL, usd TEXT NOT NULL,
         tokens INTEGER NOT NULL, is_final INTEGER NOT NULL, raises INTEGER NOT NULL,
         PRIMARY KEY (tenant, root, task)
     ) STRICT, WITHOUT ROWID;
-    CREATE TABLE repeats (
-        tenant TEXT NOT NULL, root TEXT NOT NULL, capability TEXT NOT NULL, tasks INTEGER NOT NULL,
-        PRIMARY KEY (tenant, root, capability)
-    ) STRICT, WITHOUT ROWID;
-    CREATE TABLE free_leases (
-        domain TEXT PRIMARY KEY, seq INTEGER NOT NULL
-    ) STRICT, WITHOUT ROWID;
 ";
 
 pub(super) const DROP: &str = "DROP TABLE IF EXISTS trees; DROP TABLE IF EXISTS tree_counts;
-    DROP TABLE IF EXISTS tree_funds; DROP TABLE IF EXISTS tasks; DROP TABLE IF EXISTS settlements;
-    DROP TABLE IF EXISTS repeats; DROP TABLE IF EXISTS free_leases;";
+    DROP TABLE IF EXISTS tasks; DROP TABLE IF EXISTS repeats; DROP TABLE IF EXISTS tree_bindings;
+    DROP TABLE IF EXISTS tree_funds; DROP TABLE IF EXISTS reservations;
+    DROP TABLE IF EXISTS settlements;";
 
-pub(super) const DUMP: [&str; 7] = [
-    "SELECT 'tree ' || tenant || ' ' || root || ' ' || task || ' ' || coalesce(opened_by, '-') || \
-        ' ' || opened_ms FROM trees ORDER BY tenant, root",
+pub(super) const DUMP: [&str; 8] = [
+    "SELECT 'tree ' || tenant || ' ' || root || ' ' || task FROM trees ORDER BY tenant, root",
     "SELECT 'tree counts ' || tenant || ' ' || root || ' ' || coalesce(budget, '-') || ' ' || \
-        descendants || ' ' || coalesce(profile, '-') FROM tree_counts ORDER BY tenant, root",
-    "SELECT 'tree funds ' || tenant || ' ' || root || ' ' || coalesce(usd, '-') || ' ' || \
-        coalesce(tokens, '-') FROM tree_funds ORDER BY tenant, root",
+        descendants FROM tree_counts ORDER BY tenant, root",
     "SELECT 'task ' || tenant || ' ' || root || ' ' || task || ' ' || seq || ' ' || \
-        coalesce(parent, '-') || ' ' || depth || ' ' || capability || ' ' || \
-        coalesce(requested_by, '-') || ' ' || coalesce(usd, '-') || ' ' || coalesce(tokens, '-') \
-        FROM tasks ORDER BY tenant, root, task",
-    "SELECT 'settlement ' || tenant || ' ' || root || ' ' || task || ' ' || usd || ' ' || tokens || \
-        ' ' || is_final || ' ' || raises FROM settlements ORDER BY tenant, root, task",
+        coalesce(parent, '-') || ' ' || depth || ' ' || capability FROM tasks ORDER BY tenant, \
+        root, task",
     "SELECT 'repeats ' || tenant || ' ' || root || ' ' || capability || ' ' || tasks FROM repeats \
         ORDER BY tenant, root, capability",
-    "SELECT 'free lease ' || domain || ' ' || seq FROM free_leases ORDER BY domain",
+    "SELECT 'tree binding ' || tenant || ' ' || root || ' ' || profile || ' ' || \
+        coalesce(opened_by, '-') || ' ' || since_ms FROM tree_bindings ORDER BY tenant, root",
+    "SELECT 'tree funds ' || tenant || ' ' || root || ' ' || coalesce(usd, '-') || ' ' || \
+        coalesce(tokens, '-') FROM tree_funds ORDER BY tenant, root",
+    "SELECT 'reservation ' || tenant || ' ' || root || ' ' || task || ' ' || \
+        coalesce(requested_by, '-') || ' ' || coalesce(usd, '-') || ' ' || coalesce(tokens, '-') \
+        FROM reservations ORDER BY tenant, root, task",
+    "SELECT 'settlement ' || tenant || ' ' || root || ' ' || task || ' ' || usd || ' ' || tokens || \
+        ' ' || is_final || ' ' || raises FROM settlements ORDER BY tenant, root, task",
 ];
 
 /// What the tasks of a tree have reserved and spent.
@@ -165,32 +178,22 @@ impl Store {
         } = admitted;
         let (tenant, root) = (tenant.as_str(), root.as_str());
         if parent.is_none() {
-            let opened_by = opened_by.as_ref().map(Principal::as_str);
             self.database
                 .prepare_cached(
-                    "INSERT OR REPLACE INTO trees (tenant, root, task, opened_by, opened_ms) \
-                        VALUES (?1, ?2, ?3, ?4, ?5)",
+                    "INSERT OR REPLACE INTO trees (tenant, root, task) VALUES (?1, ?2, ?3)",
                 )?
-                .execute(params![tenant, root, task.as_str(), opened_by, at.ms()])?;
+                .execute(params![tenant, root, task.as_str()])?;
         }
         self.database
             .prepare_cached(
-                "INSERT OR REPLACE INTO tree_counts (tenant, root, budget, descendants, profile) \
-                    VALUES (?1, ?2, ?3, ?4, ?5)",
+                "INSERT OR REPLACE INTO tree_counts (tenant, root, budget, descendants) VALUES \
+                    (?1, ?2, ?3, ?4)",
             )?
-            .execute(params![
-                tenant,
-                root,
-                budget,
-                to_sql(*descendants)?,
-                profile
-            ])?;
-        self.insert_funds(tenant, root, left)?;
+            .execute(params![tenant, root, budget, to_sql(*descendants)?])?;
         self.database
             .prepare_cached(
-                "INSERT OR REPLACE INTO tasks (tenant, root, task, seq, parent, depth, capability, \
-                    requested_by, usd, tokens)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                "INSERT OR REPLACE INTO tasks (tenant, root, task, seq, parent, depth, capability)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
             )?
             .execute(params![
                 tenant,
@@ -199,23 +202,40 @@ impl Store {
                 to_sql(seq)?,
                 parent.as_ref().map(RequestId::as_str),
                 to_sql(*depth)?,
-                capability.as_str(),
-                by.as_ref().map(Principal::as_str),
-                reserved.usd.map(|usd| usd.to_string()),
-                reserved.tokens
+                capability.as_str()
             ])?;
-        // Spellings of one capability share a row. Earlier versions counted each by itself.
+        let mut counted = capability.as_str().to_owned();
+        if let Some(profile) = profile {
+            let opened_by = opened_by.as_ref().map(Principal::as_str);
+            self.database
+                .prepare_cached(
+                    "INSERT OR IGNORE INTO tree_bindings (tenant, root, profile, opened_by, \
+                        since_ms) VALUES (?1, ?2, ?3, ?4, ?5)",
+                )?
+                .execute(params![tenant, root, profile, opened_by, at.ms()])?;
+            self.insert_funds(tenant, root, left)?;
+            self.database
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO reservations (tenant, root, task, requested_by, usd, \
+                        tokens) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                )?
+                .execute(params![
+                    tenant,
+                    root,
+                    task.as_str(),
+                    by.as_ref().map(Principal::as_str),
+                    reserved.usd.map(|usd| usd.to_string()),
+                    reserved.tokens
+                ])?;
+            // Spellings of one capability share a row; earlier versions counted each by itself.
+            counted.make_ascii_lowercase();
+        }
         self.database
             .prepare_cached(
-                "INSERT INTO repeats (tenant, root, capability, tasks) VALUES (?1, ?2, ?3, ?4)
-                 ON CONFLICT DO UPDATE SET tasks = max(tasks, excluded.tasks)",
+                "INSERT OR REPLACE INTO repeats (tenant, root, capability, tasks) VALUES (?1, ?2, \
+                    ?3, ?4)",
             )?
-            .execute(params![
-                tenant,
-                root,
-                capability.as_str().to_ascii_lowercase(),
-                to_sql(*repeats)?
-            ])?;
+            .execute(params![tenant, root, counted, to_sql(*repeats)?])?;
         Ok(())
     }
 
@@ -249,29 +269,20 @@ impl Store {
         Ok(())
     }
 
-    /// Records that line `seq` admitted a lease without causality in a domain.
-    pub fn insert_free_lease(&self, seq: u64, domain: &str) -> Result<(), StoreError> {
-        let sql = "INSERT OR REPLACE INTO free_leases (domain, seq) VALUES (?1, ?2)";
+    /// Returns the newest lines that admitted a lease without causality, at most `most`.
+    pub fn free_leases(&self, most: u32) -> Result<Vec<u64>, StoreError> {
+        let sql = "SELECT seq FROM lines WHERE action IN ('admission.admit', \
+            'admission.evaluate') AND verdict = 'ALLOW' AND seq NOT IN (SELECT seq FROM tasks)
+            ORDER BY seq DESC LIMIT ?1";
         let mut statement = self.database.prepare_cached(sql)?;
-        statement.execute(params![domain, to_sql(seq)?])?;
-        Ok(())
-    }
-
-    /// Returns the domains that had leases without causality admitted, each with the last line.
-    pub fn free_leases(&self) -> Result<Vec<(String, u64)>, StoreError> {
-        let sql = "SELECT domain, seq FROM free_leases ORDER BY domain";
-        let mut statement = self.database.prepare_cached(sql)?;
-        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        rows.map(|row| {
-            let (domain, seq): (String, i64) = row?;
-            Ok((domain, from_sql(seq)?))
-        })
-        .collect()
+        let rows = statement.query_map([most], |row| row.get(0))?;
+        rows.map(|seq| from_sql(seq?)).collect()
     }
 
     /// Returns whether a line of this index changed the tree. The index may lack the tree itself.
     pub fn mentions(&self, tenant: &str, root: &str) -> Result<bool, StoreError> {
-        let sql = "SELECT 1 FROM tree_funds WHERE tenant = ?1 AND root = ?2";
+        let sql = "SELECT 1 FROM tree_counts WHERE tenant = ?1 AND root = ?2 UNION ALL
+            SELECT 1 FROM tree_funds WHERE tenant = ?1 AND root = ?2";
         let mut statement = self.database.prepare_cached(sql)?;
         Ok(statement.exists(params![tenant, root])?)
     }
@@ -385,40 +396,46 @@ impl Store {
                 query.root.as_str()
             ])?;
         }
-        let sql = "SELECT tasks FROM repeats WHERE tenant = ?1 AND root = ?2 AND capability = ?3";
-        let repeats: Option<i64> = self
-            .database
-            .prepare_cached(sql)?
-            .query_row(
-                params![
-                    query.tenant.as_str(),
-                    query.root.as_str(),
-                    query.capability.as_str().to_ascii_lowercase()
-                ],
-                |row| row.get(0),
-            )
-            .optional()?;
+        let sql = "SELECT max(tasks) FROM repeats WHERE tenant = ?1 AND root = ?2 AND capability \
+            IN (?3, ?4)";
+        let capability = query.capability.as_str();
+        let repeats: Option<i64> = self.database.prepare_cached(sql)?.query_row(
+            params![
+                query.tenant.as_str(),
+                query.root.as_str(),
+                capability,
+                capability.to_ascii_lowercase()
+            ],
+            |row| row.get(0),
+        )?;
         lineage.repeats = repeats.map_or(Ok(0), from_sql)?;
         lineage.tree = Some(tree);
         Ok(lineage)
     }
 
     fn tree(&self, tenant: &DomainPart, root: &RequestId) -> Result<Option<Tree>, StoreError> {
-        let sql = "SELECT task, opened_by, opened_ms, budget, descendants, profile, usd, tokens
-            FROM trees JOIN tree_counts USING (tenant, root) JOIN tree_funds USING (tenant, root)
+        let sql = "SELECT task, budget, descendants, profile, opened_by, since_ms, usd, tokens
+            FROM trees JOIN tree_counts USING (tenant, root)
+            LEFT JOIN tree_bindings USING (tenant, root) LEFT JOIN tree_funds USING (tenant, root)
             WHERE tenant = ?1 AND root = ?2";
         let mut statement = self.database.prepare_cached(sql)?;
         let mut rows = statement.query(params![tenant.as_str(), root.as_str()])?;
         let Some(row) = rows.next()? else {
             return Ok(None);
         };
+        let binding = match row.get(3)? {
+            Some(profile) => Some(Binding {
+                profile,
+                opened_by: principal(row.get(4)?)?,
+                since: Time::from_ms(row.get(5)?).map_err(damaged)?,
+            }),
+            None => None,
+        };
         Ok(Some(Tree {
             task: RequestId::parse(&row.get::<_, String>(0)?).map_err(damaged)?,
-            opened_by: principal(row.get(1)?)?,
-            opened_at: Time::from_ms(row.get(2)?).map_err(damaged)?,
-            budget: row.get(3)?,
-            descendants: from_sql(row.get(4)?)?,
-            profile: row.get(5)?,
+            budget: row.get(1)?,
+            descendants: from_sql(row.get(2)?)?,
+            binding,
             left: funds(row.get(6)?, row.get(7)?)?,
         }))
     }
@@ -466,9 +483,10 @@ impl Store {
 }
 
 /// Selects the columns of [`TaskFunds`].
-const TASK_FUNDS: &str = "SELECT tenant, root, task, requested_by, tasks.usd, tasks.tokens, \
-    settlements.usd, settlements.tokens, is_final, raises
-    FROM tasks LEFT JOIN settlements USING (tenant, root, task)";
+const TASK_FUNDS: &str = "SELECT tenant, root, task, requested_by, reservations.usd, \
+    reservations.tokens, settlements.usd, settlements.tokens, is_final, raises
+    FROM tasks LEFT JOIN reservations USING (tenant, root, task)
+    LEFT JOIN settlements USING (tenant, root, task)";
 
 /// What a recorded task has reserved and spent.
 struct TaskFunds {

@@ -30,6 +30,10 @@ pub const STATE_FILE: &str = "state/state.db";
 /// ledger.
 const STORE_VERSION: i64 = 13;
 
+/// The version that lacks only tables, which are added: an index of a pruned ledger cannot be
+/// rebuilt.
+const EXTENDED_VERSION: i64 = 12;
+
 /// How long a statement waits for another connection.
 const BUSY_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
 
@@ -319,7 +323,11 @@ impl Store {
 
     fn of_this_version(database: Connection) -> Result<Store, StoreError> {
         let version: i64 = database.pragma_query_value(None, "user_version", |row| row.get(0))?;
-        if version != STORE_VERSION {
+        if version == EXTENDED_VERSION {
+            let tables = lineage::SINCE_12.replace("CREATE TABLE", "CREATE TEMP TABLE");
+            database.pragma_update(None, "temp_store", "MEMORY")?;
+            database.execute_batch(&tables)?;
+        } else if version != STORE_VERSION {
             return Err(StoreError::Damaged(format!(
                 "version {version} where {STORE_VERSION} is wanted"
             )));
@@ -359,7 +367,14 @@ impl Store {
         let version: i64 = store
             .database
             .pragma_query_value(None, "user_version", |row| row.get(0))?;
-        if version != STORE_VERSION {
+        if version == EXTENDED_VERSION {
+            store.begin()?;
+            store.database.execute_batch(lineage::SINCE_12)?;
+            store
+                .database
+                .pragma_update(None, "user_version", STORE_VERSION)?;
+            store.commit()?;
+        } else if version != STORE_VERSION {
             // This mode is stored in the file.
             store.database.pragma_update(None, "journal_mode", "WAL")?;
             store.clear()?;
@@ -399,6 +414,7 @@ impl Store {
             decisions::TABLES,
             history::TABLES,
             lineage::TABLES,
+            lineage::SINCE_12,
             lines::TABLES,
             proposals::TABLES,
             reports::TABLES,
