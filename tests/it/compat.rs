@@ -388,6 +388,20 @@ fn files_that_the_last_lines_imply_are_written_again_unchanged(then: Then) {
         assert!(!now.is_empty(), "{folder}");
         // Entries that this version no longer allows are pulled, which adds instructions.
         for (path, bytes) in now.iter().filter(|(path, _)| then.contains_key(*path)) {
+            // What stands around the quotes of a brief are this version's own words.
+            if path
+                .parent()
+                .is_some_and(|folder| folder.ends_with("briefs"))
+            {
+                let quotes = |page: &[u8]| {
+                    let page = String::from_utf8(page.to_vec()).unwrap();
+                    let parts = page.split("```").map(str::to_owned);
+                    parts.skip(1).step_by(2).collect::<Vec<_>>()
+                };
+                let then = then.get(path).map(|page| quotes(page));
+                assert_eq!(Some(quotes(bytes)), then, "{}", path.display());
+                continue;
+            }
             assert_eq!(Some(bytes), then.get(path), "{}", path.display());
         }
     }

@@ -25,26 +25,32 @@ pub(super) const TABLES: &str = "
     CREATE TABLE silent_roles (
         case_id TEXT NOT NULL, role TEXT NOT NULL, PRIMARY KEY (case_id, role)
     ) STRICT, WITHOUT ROWID;
+    CREATE TABLE case_ends (id TEXT PRIMARY KEY, seq INTEGER NOT NULL, outcome TEXT NOT NULL) \
+        STRICT, WITHOUT ROWID;
+";
+
+/// Tables that version 12 of the index lacks.
+pub(super) const SINCE_12: &str = "
     CREATE TABLE settling_cases (id TEXT PRIMARY KEY, closes_at_ms INTEGER NOT NULL) \
         STRICT, WITHOUT ROWID;
-    CREATE TABLE case_ends (
-        id TEXT PRIMARY KEY, seq INTEGER NOT NULL, outcome TEXT NOT NULL, objections_ms INTEGER
-    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE contestable_cases (id TEXT PRIMARY KEY, until_ms INTEGER NOT NULL) \
+        STRICT, WITHOUT ROWID;
     CREATE TABLE reopened_cases (id TEXT PRIMARY KEY, seq INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 ";
 
 pub(super) const DROP: &str = "DROP TABLE IF EXISTS cases; DROP TABLE IF EXISTS votes;
     DROP TABLE IF EXISTS silent_roles; DROP TABLE IF EXISTS settling_cases;
-    DROP TABLE IF EXISTS case_ends; DROP TABLE IF EXISTS reopened_cases;";
+    DROP TABLE IF EXISTS case_ends; DROP TABLE IF EXISTS contestable_cases;
+    DROP TABLE IF EXISTS reopened_cases;";
 
-pub(super) const DUMP: [&str; 6] = [
+pub(super) const DUMP: [&str; 7] = [
     "SELECT 'case ' || id || ' ' || seq || ' ' || body || ' ' || deadline_ms || ' ' || is_open \
         FROM cases ORDER BY id",
     "SELECT 'vote ' || case_id || ' ' || seq || ' ' || body FROM votes ORDER BY case_id, seq",
     "SELECT 'silent ' || case_id || ' ' || role FROM silent_roles ORDER BY case_id, role",
     "SELECT 'settling case ' || id || ' ' || closes_at_ms FROM settling_cases ORDER BY id",
-    "SELECT 'case end ' || id || ' ' || seq || ' ' || outcome || ' ' || \
-        ifnull(objections_ms, '-') FROM case_ends ORDER BY id",
+    "SELECT 'case end ' || id || ' ' || seq || ' ' || outcome FROM case_ends ORDER BY id",
+    "SELECT 'contestable case ' || id || ' ' || until_ms FROM contestable_cases ORDER BY id",
     "SELECT 'reopened case ' || id || ' ' || seq FROM reopened_cases ORDER BY id",
 ];
 
@@ -148,15 +154,22 @@ impl Store {
                     .execute(params![case.as_str()])?;
                 self.database
                     .prepare_cached(
-                        "INSERT OR REPLACE INTO case_ends (id, seq, outcome, objections_ms) \
-                            VALUES (?1, ?2, ?3, ?4)",
+                        "INSERT OR REPLACE INTO case_ends (id, seq, outcome) VALUES (?1, ?2, ?3)",
                     )?
-                    .execute(params![
-                        case.as_str(),
-                        seq,
-                        outcome.as_str(),
-                        objections_until.map(Time::ms)
-                    ])?
+                    .execute(params![case.as_str(), seq, outcome.as_str()])?;
+                match objections_until {
+                    Some(until) => self
+                        .database
+                        .prepare_cached(
+                            "INSERT OR REPLACE INTO contestable_cases (id, until_ms) VALUES \
+                                (?1, ?2)",
+                        )?
+                        .execute(params![case.as_str(), until.ms()])?,
+                    None => self
+                        .database
+                        .prepare_cached("DELETE FROM contestable_cases WHERE id = ?1")?
+                        .execute(params![case.as_str()])?,
+                }
             }
         };
         Ok(())
@@ -222,20 +235,20 @@ impl Store {
 
     /// The decision on a case, as if no objection waited.
     fn end_of(&self, id: &RequestId) -> Result<Option<Closed>, StoreError> {
-        let row: Option<(i64, String, Option<i64>)> = self
+        let row: Option<(i64, String)> = self
             .database
-            .prepare_cached("SELECT seq, outcome, objections_ms FROM case_ends WHERE id = ?1")?
-            .query_row(params![id.as_str()], |row| {
-                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-            })
+            .prepare_cached("SELECT seq, outcome FROM case_ends WHERE id = ?1")?
+            .query_row(params![id.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()?;
-        row.map(|(seq, outcome, objections_ms)| {
+        let sql = "SELECT until_ms FROM contestable_cases WHERE id = ?1";
+        let until = self.number_of(sql, id)?.map(time_of).transpose()?;
+        row.map(|(seq, outcome)| {
             let stance = Stance::parse(&outcome)
                 .ok_or_else(|| StoreError::Damaged(format!("`{outcome}` is not an outcome")))?;
             Ok(Closed {
                 line: from_sql(seq)?,
                 outcome: stance,
-                objections_until: objections_ms.map(time_of).transpose()?,
+                objections_until: until,
                 is_reopened: false,
             })
         })

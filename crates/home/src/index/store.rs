@@ -324,7 +324,8 @@ impl Store {
     fn of_this_version(database: Connection) -> Result<Store, StoreError> {
         let version: i64 = database.pragma_query_value(None, "user_version", |row| row.get(0))?;
         if version == EXTENDED_VERSION {
-            let tables = lineage::SINCE_12.replace("CREATE TABLE", "CREATE TEMP TABLE");
+            let tables = [cases::SINCE_12, lineage::SINCE_12].concat();
+            let tables = tables.replace("CREATE TABLE", "CREATE TEMP TABLE");
             database.pragma_update(None, "temp_store", "MEMORY")?;
             database.execute_batch(&tables)?;
         } else if version != STORE_VERSION {
@@ -369,6 +370,7 @@ impl Store {
             .pragma_query_value(None, "user_version", |row| row.get(0))?;
         if version == EXTENDED_VERSION {
             store.begin()?;
+            store.database.execute_batch(cases::SINCE_12)?;
             store.database.execute_batch(lineage::SINCE_12)?;
             store
                 .database
@@ -415,6 +417,7 @@ impl Store {
             history::TABLES,
             lineage::TABLES,
             lineage::SINCE_12,
+            cases::SINCE_12,
             lines::TABLES,
             proposals::TABLES,
             reports::TABLES,
