@@ -3,7 +3,7 @@
 use super::*;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 132] = [
+const COMMANDS: [&str; 133] = [
     "",
     "actions",
     "actions open",

@@ -272,8 +272,8 @@ impl Store {
     /// Returns the newest lines that admitted a lease without causality, at most `most`.
     pub fn free_leases(&self, most: u32) -> Result<Vec<u64>, StoreError> {
         let sql = "SELECT seq FROM lines WHERE action IN ('admission.admit', \
-            'admission.evaluate') AND verdict = 'ALLOW' AND seq NOT IN (SELECT seq FROM tasks)
-            ORDER BY seq DESC LIMIT ?1";
+            'admission.evaluate') AND verdict IN ('ACCEPTED', 'ALLOW')
+            AND seq NOT IN (SELECT seq FROM tasks) ORDER BY seq DESC LIMIT ?1";
         let mut statement = self.database.prepare_cached(sql)?;
         let rows = statement.query_map([most], |row| row.get(0))?;
         rows.map(|seq| from_sql(seq?)).collect()
