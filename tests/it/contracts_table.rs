@@ -15,11 +15,13 @@ enum Place {
     /// In the schemas of these names, below this path: members, and `[]` for the elements of a
     /// list.
     Schemas(&'static [&'static str], &'static str),
+    /// In the council's decision in the demo, below this path.
+    Decision(&'static str),
     /// In ledger lines about orders, below this path. docs/ledger.md lists further members of a
     /// line itself.
     Ledger(&'static str),
 }
-use Place::{Ledger, Schemas};
+use Place::{Decision, Ledger, Schemas};
 
 /// A shape as its contract has it.
 struct Shape {
@@ -194,13 +196,13 @@ const SHAPES: &[Shape] = &[
     shape(
         '2',
         "CouncilDecision",
-        Schemas(&["council.verdict.answer"], "decision"),
+        Decision(""),
         "request_id final_outcome axis_scores summary_reasoning blocking_issues next_steps",
     ),
     shape(
         '2',
         "AxisScores",
-        Schemas(&["council.verdict.answer"], "decision axis_scores"),
+        Decision("axis_scores"),
         "assumptions applicability code_correctness realistic_newness overfitting implications",
     ),
     shape(
@@ -450,6 +452,7 @@ fn in_ledger(lines: &[Value], path: &str) -> (Names, Names) {
 fn differences(shape: &Shape, schemas: &Path, lines: &[Value]) -> Differences {
     let (all, always) = match shape.place {
         Schemas(names, path) => in_schemas(shape, names, path, schemas),
+        Decision(path) => in_ledger(&[decided_case(schemas)], path),
         Ledger(path) => in_ledger(lines, path),
     };
     let (members, optional) = (words(shape.members), words(shape.optional));
@@ -463,6 +466,12 @@ fn differences(shape: &Shape, schemas: &Path, lines: &[Value]) -> Differences {
         left_out: &members - &all,
         made_optional: &(&(&members & &all) - &always) - &optional,
     }
+}
+
+/// Returns the council's decision in the demo beside the schemas.
+fn decided_case(schemas: &Path) -> Value {
+    let path = schemas.with_file_name("home/spool/out/trend-v2-1-passes.decision.json");
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
 /// Reads what the table says about each shape.
