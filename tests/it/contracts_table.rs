@@ -15,7 +15,7 @@ enum Place {
     /// In the schemas of these names, below this path: members, and `[]` for the elements of a
     /// list.
     Schemas(&'static [&'static str], &'static str),
-    /// In the council's decision in the demo, below this path.
+    /// In the council's decision in the demo, or in this member of it.
     Decision(&'static str),
     /// In ledger lines about orders, below this path. docs/ledger.md lists further members of a
     /// line itself.
@@ -452,7 +452,12 @@ fn in_ledger(lines: &[Value], path: &str) -> (Names, Names) {
 fn differences(shape: &Shape, schemas: &Path, lines: &[Value]) -> Differences {
     let (all, always) = match shape.place {
         Schemas(names, path) => in_schemas(shape, names, path, schemas),
-        Decision(path) => in_ledger(&[decided_case(schemas)], path),
+        Decision(member) => {
+            let decision = decided_case(schemas);
+            let shown = decision.get(member).unwrap_or(&decision);
+            let names: Names = shown.as_object().unwrap().keys().cloned().collect();
+            (names.clone(), names)
+        }
         Ledger(path) => in_ledger(lines, path),
     };
     let (members, optional) = (words(shape.members), words(shape.optional));

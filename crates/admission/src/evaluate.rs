@@ -299,6 +299,23 @@ struct Placed {
     reserves: Option<Change>,
 }
 
+/// Checks that tasks are left of the tree's budget. Returns how many are left now, and how many
+/// afterwards.
+fn tasks_left(
+    rows: &mut Rows,
+    question: &Question<'_>,
+    causality: &Causality,
+    limits: &[&Profile],
+) -> (Option<i64>, Option<i64>) {
+    let (left, after) = budget(question, causality, limits);
+    if let Some(left) = left {
+        let fault = (left <= 0).then(|| format!("{left} left of the tree's budget"));
+        let row = CheckRow::compared(Amount::from_i64(left), Amount::ONE, "count", STATE);
+        rows.push(Reason::BudgetExhausted, row.unless_fault(fault));
+    }
+    (left, after)
+}
+
 /// Checks the task's position in its tree, and the limits on the tree.
 fn place(
     rows: &mut Rows,
@@ -319,12 +336,7 @@ fn place(
         lineage.parent.as_ref().map(|p| p.depth.saturating_add(1))
     };
     depth_claim(rows, derived, causality.spawn_depth);
-    let (left, budget) = budget(question, causality, limits);
-    if let Some(left) = left {
-        let fault = (left <= 0).then(|| format!("{left} left of the tree's budget"));
-        let row = CheckRow::compared(Amount::from_i64(left), Amount::ONE, "count", STATE);
-        rows.push(Reason::BudgetExhausted, row.unless_fault(fault));
-    }
+    let (left, budget) = tasks_left(rows, question, causality, limits);
     let budgets = spending::check(rows, question, is_root, limits, path);
     let higher = |known: u64, told: Option<u32>| known.max(told.map_or(0, u64::from));
     let depth = derived.map(|depth| higher(depth, reported.and_then(|told| told.current_depth)));

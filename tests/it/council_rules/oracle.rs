@@ -420,8 +420,7 @@ pub(super) fn decide(council: &Council) -> Verdict {
         _ => 2,
     };
     // Every vote has a signer of its own, and a family.
-    let (distinct, panel) = (2, 2);
-    let rules = [veto, count, complete, open, foreign, distinct, panel, floor];
+    let rules = [veto, count, complete, open, foreign, 2, 2, floor];
     let outcome = *rules.iter().min().unwrap();
 
     let filled: Vec<usize> = needed

@@ -250,6 +250,7 @@ fn full() -> State {
         current,
         paused: true,
         risk_mode: RiskMode::Reduced,
+        ..ConcernState::default()
     };
     state.control.concerns.insert(concern, decided);
     state

@@ -83,7 +83,7 @@ pub(super) enum Known {
     /// For a decided case: the case, the statements made in it, and the case that was due.
     Case {
         docket: Option<Docket>,
-        said: Option<Said>,
+        said: Option<Box<Said>>,
         due: Option<RequestId>,
     },
     /// For the answer of a role's command: the case.
@@ -329,7 +329,7 @@ impl Scout {
                 let docket = self.past.docket(&line.request_id)?;
                 let said = docket
                     .as_ref()
-                    .map(|docket| self.past.said(docket))
+                    .map(|docket| self.past.said(docket).map(Box::new))
                     .transpose()?;
                 Known::Case {
                     docket,
