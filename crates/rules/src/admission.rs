@@ -485,6 +485,28 @@ mod tests {
                 "use a whole number from 1 to 9223372036854775807",
             ),
             (
+                "max_spawn_depth: 3\ncapability_denylist: ['a b']\n",
+                "not a capability",
+            ),
+            (
+                "max_spawn_depth: 3\ncache_ttl_seconds: 3\n",
+                "is for the answer of a `policy_command`",
+            ),
+            (
+                "max_spawn_depth: 3\nlineage_command: {program: '', time_limit_s: 1, \
+                    output_bytes_max: 9}\n",
+                "`program` is empty",
+            ),
+        ] {
+            let error = error_of(text);
+            assert!(error.contains(expect), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn budgets_rates_and_targets_that_must_not_load() {
+        for (text, expect) in [
+            (
                 "max_spawn_depth: 3\nbudget_usd: 1.00\n",
                 "`budget_usd` and `reserve_usd` need each other",
             ),
@@ -521,19 +543,6 @@ mod tests {
                 "must be a JSON pointer",
             ),
             ("max_spawn_depth: 3\nsettlers: ~\n", "settlers"),
-            (
-                "max_spawn_depth: 3\ncapability_denylist: ['a b']\n",
-                "not a capability",
-            ),
-            (
-                "max_spawn_depth: 3\ncache_ttl_seconds: 3\n",
-                "is for the answer of a `policy_command`",
-            ),
-            (
-                "max_spawn_depth: 3\nlineage_command: {program: '', time_limit_s: 1, \
-                    output_bytes_max: 9}\n",
-                "`program` is empty",
-            ),
         ] {
             let error = error_of(text);
             assert!(error.contains(expect), "{text}: {error}");
