@@ -30,7 +30,7 @@ pub(crate) const PROFILES: [(&str, &str); 6] = [
     ),
     (
         "t/s/wide",
-        "{max_spawn_depth: 3, max_total_descendants: 25, capability_denylist: [Shell], \
+        "{max_spawn_depth: 3, max_total_descendants: 5, capability_denylist: [Shell], \
             leases_per_hour: 7, budget_tokens: 700, reserve_tokens: 90, settlers: [meter], \
             allowed_targets: [here]}",
     ),
