@@ -30,7 +30,7 @@ pub(crate) const PROFILES: [(&str, &str); 6] = [
     ),
     (
         "t/s/wide",
-        "{max_spawn_depth: 3, max_total_descendants: 5, capability_denylist: [Shell], \
+        "{max_spawn_depth: 3, max_total_descendants: 4, capability_denylist: [Shell], \
             leases_per_hour: 7, budget_tokens: 700, reserve_tokens: 90, settlers: [meter], \
             allowed_targets: [here]}",
     ),
@@ -42,8 +42,8 @@ pub(crate) const PROFILES: [(&str, &str); 6] = [
     ("t/s/open", "{max_spawn_depth: 30}"),
     (
         "u/s/open",
-        "{max_spawn_depth: 6, recursion_budget: 400, capability_allowlist: [plan, read, write, \
-            test], budget_usd: '9.00', reserve_usd: '0.05', max_tree_age_s: 150}",
+        "{max_spawn_depth: 6, max_total_descendants: 9, recursion_budget: 400, \
+            capability_allowlist: [plan, read, write, test], budget_usd: '9.00', reserve_usd: '0.05', max_tree_age_s: 150}",
     ),
     // Nobody lowers the budget here, so these trees become large.
     (LARGE, "{max_spawn_depth: 25}"),
