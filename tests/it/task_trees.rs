@@ -30,19 +30,20 @@ pub(crate) const PROFILES: [(&str, &str); 6] = [
     ),
     (
         "t/s/wide",
-        "{max_spawn_depth: 3, max_total_descendants: 25, capability_denylist: [Shell], \
-            leases_per_hour: 7, budget_tokens: 700, reserve_tokens: 90, settlers: [meter]}",
+        "{max_spawn_depth: 3, max_total_descendants: 4, capability_denylist: [Shell], \
+            leases_per_hour: 7, budget_tokens: 700, reserve_tokens: 90, settlers: [meter], \
+            allowed_targets: [here]}",
     ),
     (
         "t/s/deep",
         "{max_spawn_depth: 40, max_repeats_in_ancestor_window: 5, ancestor_window_size: 8, \
-            max_tree_age_s: 90, allowed_targets: [here]}",
+            max_tree_age_s: 90}",
     ),
     ("t/s/open", "{max_spawn_depth: 30}"),
     (
         "u/s/open",
-        "{max_spawn_depth: 6, recursion_budget: 400, capability_allowlist: [plan, read, write, \
-            test], budget_usd: '9.00', reserve_usd: '0.05'}",
+        "{max_spawn_depth: 6, max_total_descendants: 9, recursion_budget: 400, \
+            capability_allowlist: [plan, read, write, test], budget_usd: '9.00', reserve_usd: '0.05', max_tree_age_s: 150}",
     ),
     // Nobody lowers the budget here, so these trees become large.
     (LARGE, "{max_spawn_depth: 25}"),

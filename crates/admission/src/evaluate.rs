@@ -118,17 +118,16 @@ impl Rows {
         self.push(reason, CheckRow::yes_no(fault, source));
     }
 
-    /// Adds a row for a count against a limit. It fails if the count is not known.
+    /// Adds a row for a count that must be below a limit. It fails if the count is not known.
     fn count(
         &mut self,
         reason: Reason,
         value: Option<u64>,
         limit: u64,
-        passes: impl Fn(u64) -> bool,
-        source: Cow<'static, str>,
+        source: impl Into<Cow<'static, str>>,
     ) {
         let fault = match value {
-            Some(value) if passes(value) => None,
+            Some(value) if value < limit => None,
             Some(value) => Some(format!("{value} against a limit of {limit}")),
             None => Some(
                 "cannot be computed: the place of the task in its tree is \
@@ -327,7 +326,7 @@ fn place(
     let Question {
         lineage, reported, ..
     } = *question;
-    let (root, source) = (&causality.root_task_id, || Cow::Owned(path.to_owned()));
+    let root = &causality.root_task_id;
     let is_root = causality.parent_task_id.is_none();
     origin(rows, question, causality);
     let derived = if is_root {
@@ -343,7 +342,7 @@ fn place(
     if let Some(max) = least(limits, |profile| {
         Some(u64::from(profile.max_spawn_depth.get()))
     }) {
-        rows.count(Reason::DepthExceeded, depth, max, |n| n < max, source());
+        rows.count(Reason::DepthExceeded, depth, max, path.to_owned());
     }
     let below = lineage.tree.as_ref().map(|tree| tree.descendants);
     let descendants = if is_root { Some(0) } else { below }
@@ -358,8 +357,7 @@ fn place(
             Reason::DescendantsExceeded,
             descendants,
             max,
-            |n| n < max,
-            source(),
+            path.to_owned(),
         );
     }
     let repeats = higher(
@@ -369,13 +367,7 @@ fn place(
     if let Some(max) = least(limits, |profile| {
         profile.max_repeats_per_capability.map(|n| n.get())
     }) {
-        rows.count(
-            Reason::RepeatsExceeded,
-            Some(repeats),
-            max,
-            |n| n < max,
-            source(),
-        );
+        rows.count(Reason::RepeatsExceeded, Some(repeats), max, path.to_owned());
     }
     let ancestor_repeats = window(rows, question, causality, limits, path);
     let counters = Counters {
@@ -469,13 +461,7 @@ fn origin(rows: &mut Rows, question: &Question<'_>, causality: &Causality) {
             .map_or(0, |roots| roots.get());
         let roots = u64::from(roots);
         let opened = Some(question.roots_in_hour);
-        rows.count(
-            Reason::RootsExceeded,
-            opened,
-            roots,
-            |n| n < roots,
-            PRINCIPALS.into(),
-        );
+        rows.count(Reason::RootsExceeded, opened, roots, PRINCIPALS);
     }
 }
 
@@ -561,8 +547,7 @@ fn window(
         Reason::AncestorWindowViolated,
         Some(found),
         max,
-        |n| n < max,
-        Cow::Owned(path.to_owned()),
+        path.to_owned(),
     );
     Some(found)
 }

@@ -54,14 +54,22 @@ pub enum Right {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettleError {
     /// A settler has settled it.
-    #[error("the task is settled: a settler has reported {usd} USD and {tokens} tokens", usd = .0.usd, tokens = .0.tokens)]
+    #[error(
+        "the task is settled: a settler has reported {usd} USD and {tokens} tokens",
+        usd = .0.usd, tokens = .0.tokens
+    )]
     Final(Spent),
     /// The task's own key reports less than what counts.
-    #[error("the task counts as {usd} USD and {tokens} tokens; its own key may only report more, and a settler of the profile less", usd = .0.usd, tokens = .0.tokens)]
+    #[error(
+        "the task counts as {usd} USD and {tokens} tokens; its own key may only report more, and \
+            a settler of the profile less",
+        usd = .0.usd, tokens = .0.tokens
+    )]
     Less(Spent),
     /// The task's own key has settled it as often as it may.
     #[error(
-        "the task's own key has settled it {RAISES_MAX} times; only a settler of the profile may settle it now"
+        "the task's own key has settled it {RAISES_MAX} times; only a settler of the profile may \
+            settle it now"
     )]
     TooOften,
 }

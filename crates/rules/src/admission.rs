@@ -484,7 +484,6 @@ mod tests {
                 "max_spawn_depth: 3\nrecursion_budget: 9223372036854775808\n",
                 "use a whole number from 1 to 9223372036854775807",
             ),
-            ("max_spawn_depth: 3\nsettlers: ~\n", "settlers"),
             (
                 "max_spawn_depth: 3\ncapability_denylist: ['a b']\n",
                 "not a capability",
@@ -505,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn budgets_leases_and_targets_that_must_not_load() {
+    fn budgets_rates_and_targets_that_must_not_load() {
         for (text, expect) in [
             (
                 "max_spawn_depth: 3\nbudget_usd: 1.00\n",
@@ -543,6 +542,7 @@ mod tests {
                 "max_spawn_depth: 3\nallowed_targets: [a]\ntarget_pointer: /a~2b\n",
                 "must be a JSON pointer",
             ),
+            ("max_spawn_depth: 3\nsettlers: ~\n", "settlers"),
         ] {
             let error = error_of(text);
             assert!(error.contains(expect), "{text}: {error}");

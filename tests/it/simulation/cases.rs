@@ -1,11 +1,12 @@
 //! The invariants of council cases right after every recovery.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
 use spoolgate_gate::Decision;
 use spoolgate_home as home;
+use spoolgate_wire::council::Stance;
 use spoolgate_wire::sealed::{self, Disclosure};
 
 use super::check::ensure;
@@ -83,18 +84,24 @@ impl Life {
                 path.display()
             );
         }
-        let mut decided: BTreeSet<&str> = BTreeSet::new();
+        let mut decided: BTreeMap<&str, (u64, Stance)> = BTreeMap::new();
         for (seq, ruling) in &self.reader.rulings {
             let case = ruling.request_id.as_str();
+            let before = decided.insert(case, (*seq, ruling.outcome));
             ensure!(
-                decided.insert(case),
-                "{case} is decided twice, the second time in line {seq}"
+                before.map(|(line, _)| line) == ruling.revises,
+                "{case} is decided in line {seq} after {before:?}"
+            );
+            ensure!(
+                before.is_none_or(|(_, outcome)| ruling.outcome <= outcome),
+                "an objection raises the outcome of {case} in line {seq}"
             );
             ensure!(
                 opened.get(case) == Some(&ruling.request_line),
                 "line {seq} decides {case}, which is not open"
             );
-            let votes = accepted.remove(case).unwrap_or_default();
+            let votes = accepted.get(case).into_iter().flatten();
+            let votes: Vec<u64> = votes.copied().filter(|line| line < seq).collect();
             ensure!(
                 ruling.verdict_lines == votes,
                 "line {seq}: {:?} count in {case}, {votes:?} were accepted",
@@ -103,6 +110,13 @@ impl Life {
             let decision = line_of(ruling.decision.as_ref().map_or("", |raw| raw.get()));
             let record = line_of(ruling.record.as_ref().map_or("", |raw| raw.get()));
             let dir = Path::new("council/cases").join(case);
+            let later = self.reader.rulings.range(seq + 1..);
+            if later
+                .into_iter()
+                .any(|(_, other)| other.revises == Some(*seq))
+            {
+                continue;
+            }
             for (path, bytes) in [
                 (Path::new("spool").join(&ruling.answer), &decision),
                 (dir.join("decision.json"), &decision),
@@ -116,16 +130,12 @@ impl Life {
             }
         }
         for (path, bytes) in &self.seen_rulings {
-            let of_line = self
-                .reader
-                .rulings
-                .values()
-                .find(|ruling| ruling.answer == *path);
-            let decision = of_line
-                .and_then(|ruling| ruling.decision.as_ref())
-                .map(|raw| line_of(raw.get()));
+            let of_path = self.reader.rulings.values();
+            let mut decisions = of_path
+                .filter(|ruling| ruling.answer == *path)
+                .filter_map(|ruling| ruling.decision.as_ref());
             ensure!(
-                decision.as_ref() == Some(bytes),
+                decisions.any(|raw| line_of(raw.get()) == *bytes),
                 "{path} was seen, and no line says so"
             );
         }
