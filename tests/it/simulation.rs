@@ -78,7 +78,7 @@ fn run(first: u64, seeds: u64, recoveries: u64) -> Tally {
 #[test]
 fn many_seeds() {
     let (seeds, recoveries) = (
-        setting("SPOOLGATE_SIM_SEEDS", campaign(4, 8)),
+        setting("SPOOLGATE_SIM_SEEDS", campaign(7, 8)),
         setting("SPOOLGATE_SIM_RECOVERIES", 30),
     );
     let total = run(6, seeds, recoveries);
