@@ -11,7 +11,7 @@ TOOLS = {
     "submit_order", "cancel_order", "tighten_stop", "portfolio", "orders", "fills", "market_data", "propose_rule",
     "apply_control_decision", "list_strategies", "get_strategy", "council_request", "council_verdict", "council_decision",
     "interrogate.health", "interrogate.evaluate", "interrogate.admit", "interrogate.check", "interrogate.cache_clear",
-    "interrogate.cache_invalidate", "submit_action", "check", "explain",
+    "interrogate.cache_invalidate", "interrogate.settle", "submit_action", "check", "explain",
 }
 NEVER = ["approv", "deny", "decline", "revert", "override", "reload", "halt", "keys", "service_", "grant", "account"]
 SINCE = {"since": "2018-01-01T00:00:00Z"}
@@ -209,6 +209,8 @@ async def admitting(home):
         assert (child["status"], child["data"]["receipt"]["parent_task_id"]) == ("success", "t-1"), child
         assert (await call("interrogate.cache_clear"))["status"] == "success"
         assert "status" in await call("interrogate.cache_invalidate", policy_profile_id="default")
+        settled = await call("interrogate.settle", receipt_id="r-999", spent={"usd": "0", "tokens": 0})
+        assert settled["refused"]["code"] == "NOT_PERMITTED", "a receipt that is not there"
         assert (await call("interrogate.evaluate", envelope={}))["refused"]["code"], "no envelope"
 
 
