@@ -75,17 +75,15 @@ fn the_figures_that_the_contract_s_request_states_do_not_reject() {
     use spoolgate_council::signers::Filed;
     use spoolgate_gate::council::calculate;
     use spoolgate_rules::roles::Roles;
-    use spoolgate_wire::council::Stance;
+    use spoolgate_wire::council::{RoleVerdict, Stance};
 
     let roles = Roles::shipped().unwrap();
+    let judged = |votes: &[RoleVerdict]| {
+        let filed = Filed::apart(votes.iter().cloned());
+        calculate(&roles, &example::request(), &filed, None).decision
+    };
     let mut votes = example::votes();
-    let told = calculate(
-        &roles,
-        &example::request(),
-        &Filed::apart(votes.clone()),
-        None,
-    )
-    .decision;
+    let told = judged(&votes);
     assert_eq!(
         told.final_outcome,
         Stance::Reject,
@@ -105,13 +103,7 @@ fn the_figures_that_the_contract_s_request_states_do_not_reject() {
         told.blocking_issues
     );
     votes.retain(|vote| vote.role != "Quant Researcher");
-    let told = calculate(
-        &roles,
-        &example::request(),
-        &Filed::apart(votes.clone()),
-        None,
-    )
-    .decision;
+    let told = judged(&votes);
     assert_eq!(told.final_outcome, Stance::NeedsMoreInfo);
     assert!(
         told.next_steps.iter().any(|step| step.contains("years")),

@@ -16,11 +16,11 @@ use spoolgate_wire::time::Time;
 /// The budgets of a tree around one task.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Budgets {
-    /// What was left before.
+    /// The rest before the task.
     pub(crate) before: Funds,
     /// What the task reserves.
     pub(crate) reserved: Funds,
-    /// What is left once the task is admitted.
+    /// The rest once the task is admitted.
     pub(crate) after: Funds,
     /// Whole seconds until the tree is too old.
     pub(crate) seconds_left: Option<i64>,

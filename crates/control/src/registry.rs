@@ -63,7 +63,7 @@ pub enum Change {
 }
 
 impl ConcernState {
-    /// Returns whether the same strategy runs in the same mode, whoever decided it.
+    /// Returns whether the same strategy runs in the same mode; the deciders may differ.
     pub fn runs_like(&self, other: &ConcernState) -> bool {
         let of = |state: &ConcernState| (state.current.clone(), state.paused, state.risk_mode);
         of(self) == of(other)

@@ -312,7 +312,7 @@ fn requested_at_is_neither_ahead_nor_old() {
             let at = format!(r#","requested_at":"{}"{more}"#, desk.now.plus_ms(off_ms));
             let told = desk.send(who, &switch(&desk, &at)).response;
             assert_eq!(told.errors, Vec::from_iter(fault), "{off_ms}");
-            // What is safer is only warned of.
+            // A safer decision only gets a warning.
             let told = desk.send(who, &format!("{PAUSE}{at}")).response;
             assert_eq!(told.status, ControlStatus::Applied);
             let warned = told
@@ -387,7 +387,7 @@ fn an_agent_s_change_stays_for_a_minute() {
         let wait = Some(1).filter(|_| !passes);
         assert_eq!(told.response.result.retry_after_ms, wait);
     }
-    // What is safer never waits, nor does a person, and neither makes an agent wait.
+    // Safer decisions and persons never wait, and do not make agents wait.
     let mut desk = Desk::new();
     assert!(desk.is_applied("hermes", &switch(&desk, "")));
     for who in ["hermes", "boss"] {

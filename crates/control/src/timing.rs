@@ -12,7 +12,7 @@ use spoolgate_wire::time::Time;
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// What is remembered of the decisions that were applied to a concern. The rule files bound both
+/// The memory of the decisions that were applied to a concern. The rule files bound both
 /// members.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -32,7 +32,7 @@ impl Recent {
         *self == Recent::default()
     }
 
-    /// Returns what is remembered once a decision of the sender is applied. `requested_at` is `None`
+    /// Returns the memory after a decision of the sender is applied. `requested_at` is `None`
     /// if it is absent or wrong: a time that lies ahead must not make later decisions out of order.
     pub(super) fn with(
         &self,

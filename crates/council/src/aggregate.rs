@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::complete::{self, Missing};
 use super::finding::Evidence;
 use super::seats::{self, Seat, Seating};
-use super::signers::{self, Filed, Speaker};
+use super::signers::{self, Filed};
 use super::{axes, text};
 use spoolgate_rules::roles::Roles;
 use spoolgate_wire::council::{Axis, AxisScores, CouncilDecision, CouncilRequest, Stance};
@@ -239,11 +239,11 @@ fn foreign_objection(seating: &Seating) -> RuleResult {
 fn distinct_signers(request: &CouncilRequest, seating: &Seating, roles: &Roles) -> RuleResult {
     let mut why = Vec::new();
     let approving = seating.approving(roles);
-    let signers_of = |(_, speakers): &(&str, Vec<&Speaker>)| {
-        speakers.iter().map(|by| by.signer.clone()).collect()
-    };
-    let signers: Vec<BTreeSet<String>> = approving.iter().map(signers_of).collect();
-    let short = signers::short_of(&borrowed(&signers));
+    let signers: Vec<BTreeSet<&str>> = approving
+        .iter()
+        .map(|(_, speakers)| speakers.iter().map(|by| by.signer.as_str()).collect())
+        .collect();
+    let short = signers::short_of(&signers);
     if roles.change(request.change_type).distinct_signers && !short.is_empty() {
         let seats = short.iter().filter_map(|place| approving.get(*place));
         let names: Vec<&str> = seats.map(|(name, _)| *name).collect();
@@ -263,16 +263,12 @@ fn distinct_signers(request: &CouncilRequest, seating: &Seating, roles: &Roles) 
 /// the sets of signers that can sit together form a matroid.
 fn panel(request: &CouncilRequest, seating: &Seating, roles: &Roles) -> RuleResult {
     let wanted = *roles.change(request.change_type).families_min;
-    let families_of = |(_, speakers): (&str, Vec<&Speaker>)| {
-        let name = |by: &&Speaker| by.family.clone().unwrap_or_default();
-        speakers.iter().map(name).collect()
-    };
-    let families: Vec<BTreeSet<String>> = seating
+    let families: Vec<BTreeSet<Option<&String>>> = seating
         .approving(roles)
         .into_iter()
-        .map(families_of)
+        .map(|(_, speakers)| speakers.iter().map(|by| by.family.as_ref()).collect())
         .collect();
-    let count = signers::most_apart(&borrowed(&families)).max(1);
+    let count = signers::most_apart(&families).max(1);
     let is_short = u32::try_from(count).is_ok_and(|count| count < wanted);
     let why = is_short.then(|| {
         format!("The approving signers are of {count} declared families; {wanted} are needed.")
@@ -282,12 +278,6 @@ fn panel(request: &CouncilRequest, seating: &Seating, roles: &Roles) -> RuleResu
         Stance::NeedsMoreInfo,
         why.into_iter().collect(),
     )
-}
-
-fn borrowed(sets: &[BTreeSet<String>]) -> Vec<BTreeSet<&str>> {
-    sets.iter()
-        .map(|set| set.iter().map(String::as_str).collect())
-        .collect()
 }
 
 fn axis_floor(request: &CouncilRequest, scores: &AxisScores, roles: &Roles) -> RuleResult {

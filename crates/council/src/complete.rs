@@ -61,8 +61,8 @@ pub(super) fn missing(request: &CouncilRequest, empty_seats: &[String], roles: &
 
 const DIFF: &str = "diff_content";
 
-/// Whether an artifact is more than a placeholder. What a diff removes or leaves as it was proves
-/// nothing about what it adds.
+/// Whether an artifact is more than a placeholder. Only the added lines of a diff count: the others
+/// are the old text.
 fn says_something(name: &str, text: &str, placeholders: &Placeholders) -> bool {
     if name != DIFF {
         return !placeholders.stand_for_nothing(text);

@@ -1,4 +1,4 @@
-//! Who spoke for a seat, and whether every seat has a signer of its own.
+//! The signers of verdicts, and the seats that lack a signer of their own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,13 +41,13 @@ impl Filed {
 /// Returns the places of the seats that have too few signers between them: the sets of candidates
 /// among which no system of distinct representatives exists (Hall's theorem). Empty if every seat can
 /// have a candidate of its own.
-pub fn short_of(seats: &[BTreeSet<&str>]) -> BTreeSet<usize> {
+pub fn short_of<T: Ord>(seats: &[BTreeSet<T>]) -> BTreeSet<usize> {
     let taken = matched(seats);
     let seated: BTreeSet<usize> = taken.values().copied().collect();
     let mut short: BTreeSet<usize> = (0..seats.len())
         .filter(|seat| !seated.contains(seat))
         .collect();
-    // What shares a candidate with a seat that is short could give way to it, and is short with it.
+    // A seat that holds a candidate of a short seat could give way to it, so it is short as well.
     let mut queue: Vec<usize> = short.iter().copied().collect();
     while let Some(seat) = queue.pop() {
         let rivals = seats.get(seat).into_iter().flatten();
@@ -61,12 +61,12 @@ pub fn short_of(seats: &[BTreeSet<&str>]) -> BTreeSet<usize> {
 }
 
 /// Returns how many seats can have a candidate of their own.
-pub(super) fn most_apart(seats: &[BTreeSet<&str>]) -> usize {
+pub(super) fn most_apart<T: Ord>(seats: &[BTreeSet<T>]) -> usize {
     matched(seats).len()
 }
 
 /// Returns a largest matching as the seat of each candidate, by augmenting paths.
-fn matched<'a>(seats: &[BTreeSet<&'a str>]) -> BTreeMap<&'a str, usize> {
+fn matched<T: Ord>(seats: &[BTreeSet<T>]) -> BTreeMap<&T, usize> {
     let mut taken = BTreeMap::new();
     for seat in 0..seats.len() {
         place(seats, seat, &mut taken, &mut BTreeSet::new());
@@ -75,11 +75,11 @@ fn matched<'a>(seats: &[BTreeSet<&'a str>]) -> BTreeMap<&'a str, usize> {
 }
 
 /// Finds a candidate for a seat; others move if that makes room. It calls itself once a seat at most.
-fn place<'a>(
-    seats: &[BTreeSet<&'a str>],
+fn place<'a, T: Ord>(
+    seats: &'a [BTreeSet<T>],
     seat: usize,
-    taken: &mut BTreeMap<&'a str, usize>,
-    tried: &mut BTreeSet<&'a str>,
+    taken: &mut BTreeMap<&'a T, usize>,
+    tried: &mut BTreeSet<&'a T>,
 ) -> bool {
     for candidate in seats.get(seat).into_iter().flatten() {
         if !tried.insert(candidate) {
@@ -104,11 +104,7 @@ mod tests {
     }
 
     fn short(seats: &[BTreeSet<String>]) -> Vec<usize> {
-        let borrowed: Vec<BTreeSet<&str>> = seats
-            .iter()
-            .map(|seat| seat.iter().map(String::as_str).collect())
-            .collect();
-        short_of(&borrowed).into_iter().collect()
+        short_of(seats).into_iter().collect()
     }
 
     #[test]
@@ -128,7 +124,7 @@ mod tests {
         }
     }
 
-    /// Whether seats from `at` on can have distinct candidates, by trying all of them.
+    /// Returns whether all seats can have distinct candidates, by trying every choice.
     fn can_all_sit(seats: &[BTreeSet<String>], used: &mut BTreeSet<String>) -> bool {
         let Some((first, others)) = seats.split_first() else {
             return true;

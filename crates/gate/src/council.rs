@@ -20,7 +20,7 @@ use spoolgate_council::finding::Evidence;
 use spoolgate_council::signers::{self, Filed, Speaker};
 use spoolgate_council::{aggregate, evidence, seats};
 use spoolgate_rules::Rulebook;
-use spoolgate_rules::principals::Role;
+use spoolgate_rules::principals::{PrincipalRule, Role};
 use spoolgate_rules::roles::{Computed, RoleRule, Roles};
 use spoolgate_wire::code::Code;
 use spoolgate_wire::council::{
@@ -130,16 +130,15 @@ pub(super) fn granted(rules: &Rulebook, source: &Principal, role: &str) -> Optio
         .then(|| name_of(rules, role))
 }
 
-/// The operator of a principal: its own name if it declares none.
+/// Returns the operator of a principal, who may have left the rules since it voted.
 fn operator<'a>(rules: &'a Rulebook, name: &'a Principal) -> &'a Principal {
-    let declared = rules
+    rules
         .principals
         .get(name)
-        .and_then(|rule| rule.operator.as_ref());
-    declared.unwrap_or(name)
+        .map_or(name, PrincipalRule::operator)
 }
 
-/// Who spoke with this vote, as the council counts signers.
+/// Returns the signer of a vote, as the council counts signers.
 fn speaker(rules: &Rulebook, vote: &Vote) -> Speaker {
     let Some(by) = &vote.by else {
         let family = rules
@@ -183,21 +182,17 @@ pub fn waits_for<'a>(rules: &'a Rulebook, docket: &Docket) -> Vec<&'a str> {
     let change = docket.case.change_type;
     let mut waiting = unfilled(rules, docket);
     if rules.roles.change(change).distinct_signers {
-        let filled: Vec<(&RoleRule, BTreeSet<String>)> = rules
+        let (filled, signers): (Vec<&RoleRule>, Vec<BTreeSet<String>>) = rules
             .roles
             .required(change)
             .filter(|role| {
                 docket.has_vote(&role.name) && computed(&rules.roles, role, change).is_none()
             })
             .map(|role| (role, signers_of(rules, docket, &role.name)))
-            .collect();
-        let signers: Vec<BTreeSet<&str>> = filled
-            .iter()
-            .map(|(_, signers)| signers.iter().map(String::as_str).collect())
-            .collect();
+            .unzip();
         let short = signers::short_of(&signers);
         let short = short.iter().filter_map(|place| filled.get(*place));
-        waiting.extend(short.map(|(role, _)| role.name.as_str()));
+        waiting.extend(short.map(|role| role.name.as_str()));
     }
     waiting
 }

@@ -74,6 +74,14 @@ pub struct PrincipalRule {
     pub admission: Option<Grant>,
 }
 
+impl PrincipalRule {
+    /// Returns the principal as which the council counts it: its operator, or itself if it declares
+    /// none.
+    pub fn operator(&self) -> &Principal {
+        self.operator.as_ref().unwrap_or(&self.name)
+    }
+}
+
 /// What a principal may decide by `control.apply`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -135,10 +135,9 @@ impl Order {
         self.at_venue.as_ref()?.ending
     }
 
-    /// Returns how many units a protective stop covers, and at which trigger. On paper it covers what is
-    /// left of it. At a venue it covers what the venue has confirmed; for `grace_ms` after a change it
-    /// counts as confirmed; and it covers nothing once the market has been beyond its trigger for as
-    /// long without a trade.
+    /// Returns the size that a protective stop covers, units, and its trigger: on paper all that is
+    /// unfilled; at a venue the confirmed size, for `grace_ms` after a change all, and nothing once the
+    /// market has been beyond the trigger for that time without a trade.
     pub fn cover(&self, now: Time, grace_ms: i64) -> (Amount, Option<Amount>) {
         let whole = (self.leaves(), self.trigger);
         let Some(venue) = &self.at_venue else {
@@ -149,35 +148,31 @@ impl Order {
         if venue.passed_at.is_some() && !is_fresh(venue.passed_at) {
             return (Amount::ZERO, self.trigger);
         }
-        // Lines of earlier versions do not tell what was confirmed.
-        let is_old = venue.told_at.is_none();
         let confirmed_at = venue.works.map(|works| works.at);
-        if is_old || is_fresh(venue.unconfirmed_since) || is_fresh(confirmed_at) {
+        // Without `told_at` it is a line of an earlier version, which has no confirmed size.
+        if venue.told_at.is_none() || is_fresh(venue.unconfirmed_since) || is_fresh(confirmed_at) {
             return whole;
         }
-        let trigger = venue.works.filter(|_| venue.told.is_some());
-        (
-            self.worked(venue),
-            trigger.map_or(self.trigger, |works| works.trigger),
-        )
+        self.worked(venue)
     }
 
-    /// Returns how many units of what is left the venue has confirmed to work; on paper all of them.
+    /// Returns the size that the venue has confirmed to work, units; on paper all that is unfilled.
     /// Unlike [`Order::cover`], this allows no time for the confirmation.
     pub fn confirmed(&self) -> Amount {
         match &self.at_venue {
             Some(venue) if venue.passed_at.is_some() => Amount::ZERO,
-            Some(venue) if venue.told_at.is_some() => self.worked(venue),
+            Some(venue) if venue.told_at.is_some() => self.worked(venue).0,
             Some(_) | None => self.leaves(),
         }
     }
 
-    fn worked(&self, venue: &AtVenue) -> Amount {
-        let works = venue.works.filter(|_| venue.told.is_some());
-        let left = works.and_then(|works| works.size.checked_sub(self.filled));
-        left.map_or(Amount::ZERO, |left| {
-            left.max(Amount::ZERO).min(self.leaves())
-        })
+    /// Returns the size and the trigger that the venue works.
+    fn worked(&self, venue: &AtVenue) -> (Amount, Option<Amount>) {
+        let Some(works) = venue.works.filter(|_| venue.told.is_some()) else {
+            return (Amount::ZERO, self.trigger);
+        };
+        let left = works.size.checked_sub(self.filled).unwrap_or(Amount::ZERO);
+        (left.max(Amount::ZERO).min(self.leaves()), works.trigger)
     }
 
     /// Whether it is for a venue that does not work it: no bridge was instructed about it yet, or it

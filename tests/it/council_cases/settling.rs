@@ -55,6 +55,19 @@ fn batch(court: &Court, home: &mut Home, asked: &str, votes: &[(&str, &str, &str
     }
 }
 
+/// Opens a case, and has both of its seats and a role without a seat approve in one batch.
+fn approved(court: &Court) -> (Home, String) {
+    let mut home = court.open();
+    let asked = court.propose(&mut home, "req_1", "CODE_REFACTOR");
+    let approvals = [
+        ("a", "code-auditor", AUDITOR, "APPROVE"),
+        ("b", "integration-engineer", ENGINEER, "APPROVE"),
+        ("c", "compliance", "Compliance", "APPROVE"),
+    ];
+    batch(court, &mut home, &asked, &approvals);
+    (home, asked)
+}
+
 fn decided(court: &Court) -> (Vec<CaseDecision>, Stance) {
     let told = court.told();
     let rulings: Vec<CaseDecision> = told.rulings.into_values().collect();
@@ -108,13 +121,7 @@ fn no_file_name_decides_a_case() {
 fn a_complete_case_takes_verdicts_until_it_closes() {
     for (ms, counts) in [(59_999, true), (60_000, true), (60_001, false)] {
         let court = Court::with(&["trend-bot-2", "compliance"], settling);
-        let mut home = court.open();
-        let asked = court.propose(&mut home, "req_1", "CODE_REFACTOR");
-        let approvals = [
-            ("a", "code-auditor", AUDITOR, "APPROVE"),
-            ("b", "integration-engineer", ENGINEER, "APPROVE"),
-        ];
-        batch(&court, &mut home, &asked, &approvals);
+        let (mut home, asked) = approved(&court);
         pass_ms(&court, 30_000);
         // Another vote does not move the time.
         let again = ("c", "integration-engineer", ENGINEER, "APPROVE");
@@ -142,14 +149,7 @@ fn a_complete_case_takes_verdicts_until_it_closes() {
 #[test]
 fn an_objection_after_the_decision_only_lowers_it() {
     let court = Court::with(&["trend-bot-2", "compliance"], more_speakers);
-    let mut home = court.open();
-    let asked = court.propose(&mut home, "req_1", "CODE_REFACTOR");
-    let approvals = [
-        ("a", "code-auditor", AUDITOR, "APPROVE"),
-        ("b", "integration-engineer", ENGINEER, "APPROVE"),
-        ("c", "compliance", "Compliance", "APPROVE"),
-    ];
-    batch(&court, &mut home, &asked, &approvals);
+    let (mut home, asked) = approved(&court);
     assert_eq!(decided(&court).1, Stance::Approve);
     let ask = |home: &mut Home, id: &str, source: &str, role: &str, stance: &str| {
         let payload = verdict("req_1", &asked, &opinion(role, stance));
@@ -200,13 +200,7 @@ fn objections_are_taken_for_a_week() {
     const WEEK_MS: i64 = 604_800_000;
     for (ms, counts) in [(-1, true), (0, true), (1, false)] {
         let court = Court::with(&["trend-bot-2", "compliance"], more_speakers);
-        let mut home = court.open();
-        let asked = court.propose(&mut home, "req_1", "CODE_REFACTOR");
-        let approvals = [
-            ("a", "code-auditor", AUDITOR, "APPROVE"),
-            ("b", "integration-engineer", ENGINEER, "APPROVE"),
-        ];
-        batch(&court, &mut home, &asked, &approvals);
+        let (mut home, asked) = approved(&court);
         let at = decided(&court).0[0].timestamp;
         court.place.clock.set(at.plus_ms(WEEK_MS + ms));
         let payload = verdict("req_1", &asked, &opinion(AUDITOR, "REJECT"));
@@ -326,4 +320,80 @@ fn one_signer_does_not_fill_two_seats() {
     let second = ("c", "code-auditor", AUDITOR, "APPROVE");
     batch(&court, &mut home, &asked, &[second]);
     assert_eq!(decided(&court).1, Stance::Approve);
+}
+
+/// Adds these members to the entries of the two principals that judge refactorings, and of the
+/// proposer.
+fn with_members(home: &Path, auditor: &str, engineer: &str, proposer: &str) {
+    let path = home.join("rules/principals.yaml");
+    let mut text = fs::read_to_string(&path).unwrap();
+    for (name, more) in [
+        ("code-auditor", auditor),
+        ("integration-engineer", engineer),
+        ("research-bot", proposer),
+    ] {
+        let entry = format!("  - name: {name}\n");
+        assert!(text.contains(&entry), "{name}");
+        text = text.replace(&entry, &format!("{entry}{more}"));
+    }
+    fs::write(&path, text).unwrap();
+}
+
+#[test]
+fn principals_of_one_operator_are_one_signer() {
+    let acme = "    operator: acme\n";
+    let court = Court::with(&[], |home| with_members(home, acme, acme, ""));
+    let mut home = court.open();
+    let asked = court.propose(&mut home, "req_1", "CODE_REFACTOR");
+    let approvals = [
+        ("a", "code-auditor", AUDITOR, "APPROVE"),
+        ("b", "integration-engineer", ENGINEER, "APPROVE"),
+    ];
+    batch(&court, &mut home, &asked, &approvals);
+    assert!(court.told().rulings.is_empty(), "one signer for two seats");
+    // No principal of the proposer's operator judges the case.
+    let court = Court::with(&[], |home| with_members(home, acme, "", acme));
+    let mut home = court.open();
+    let asked = court.propose(&mut home, "req_1", "CODE_REFACTOR");
+    let payload = verdict("req_1", &asked, &opinion(AUDITOR, "APPROVE"));
+    let done = court.ask(&mut home, "code-auditor", "a", "council.verdict", &payload);
+    let error = done.answer.error.unwrap();
+    assert_eq!(error.code, Code::NotPermitted);
+    let why = "`code-auditor` has the operator of `research-bot`";
+    assert!(error.message.starts_with(why), "{}", error.message);
+}
+
+#[test]
+fn signers_are_of_as_many_families_as_the_change_demands() {
+    let (a, b) = ("    family: model-a\n", "    family: model-b\n");
+    for (auditor, engineer, wanted, approves) in [
+        ("", "", 1, true),
+        (a, a, 1, true),
+        ("", "", 2, false),
+        (a, a, 2, false),
+        (a, "", 2, true),
+        (a, b, 2, true),
+        (a, b, 3, false),
+    ] {
+        let court = Court::with(&[], |home| {
+            with_members(home, auditor, engineer, "");
+            let deadline = "    deadline_s: 86400\n";
+            let demands = format!("{deadline}    families_min: {wanted}\n");
+            edit_roles(home, |text| text.replace(deadline, &demands));
+        });
+        let mut home = court.open();
+        let asked = court.propose(&mut home, "req_1", "CODE_REFACTOR");
+        let approvals = [
+            ("a", "code-auditor", AUDITOR, "APPROVE"),
+            ("b", "integration-engineer", ENGINEER, "APPROVE"),
+        ];
+        batch(&court, &mut home, &asked, &approvals);
+        let (_, outcome) = decided(&court);
+        let expected = if approves {
+            Stance::Approve
+        } else {
+            Stance::NeedsMoreInfo
+        };
+        assert_eq!(outcome, expected, "{auditor:?} {engineer:?} {wanted}");
+    }
 }

@@ -9,7 +9,7 @@ use spoolgate_wire::signing::sha256_hex;
 
 use super::gate::{Gate, acknowledged, activate, code, message, own_rule, step};
 
-/// Opens a case on `named`, with verdicts of the auditor and the engineer.
+/// Opens a case on `named`, with verdicts of the auditor and the engineer. Returns its request.
 fn case(gate: &Gate, home: &mut Home, n: u8, named: &str, stance: &str) -> String {
     let id = format!("req-{n}");
     let request = json!({
@@ -26,19 +26,26 @@ fn case(gate: &Gate, home: &mut Home, n: u8, named: &str, stance: &str) -> Strin
         (1, "Code Auditor", "code-auditor"),
         (2, "Integration Engineer", "integration-engineer"),
     ] {
-        let key = gate.key_of(home, name, 20 + 3 * n + at);
-        let verdict = json!({
-            "request_id": id, "request_sha256": sha256_hex(request.as_bytes()),
-            "verdict": {
-                "role": role, "verdict": stance, "confidence_score": 0.9,
-                "checklist_results": [{"question": "is it small", "answer": "yes", "pass": true}],
-                "concerns": [], "required_actions": [],
-            },
-        });
-        let said = gate.asks(home, &key, name, "council.verdict", &verdict.to_string());
-        assert_eq!(code(&said), None, "{said:?}");
+        vote(gate, home, (20 + 3 * n + at, name, role), &request, stance);
     }
-    id
+    request
+}
+
+/// Files a verdict of `(key, principal, role)` on a request.
+fn vote(gate: &Gate, home: &mut Home, by: (u8, &str, &str), request: &str, stance: &str) {
+    let (seed, name, role) = by;
+    let key = gate.key_of(home, name, seed);
+    let asked: Value = serde_json::from_str(request).unwrap();
+    let verdict = json!({
+        "request_id": asked["request_id"], "request_sha256": sha256_hex(request.as_bytes()),
+        "verdict": {
+            "role": role, "verdict": stance, "confidence_score": 0.9,
+            "checklist_results": [{"question": "is it small", "answer": "yes", "pass": true}],
+            "concerns": [], "required_actions": [],
+        },
+    });
+    let said = gate.asks(home, &key, name, "council.verdict", &verdict.to_string());
+    assert_eq!(code(&said), None, "{said:?}");
 }
 
 fn citing(id: &str) -> Value {
@@ -118,4 +125,19 @@ fn a_case_on_something_else_or_with_another_outcome_does_not() {
         "{}",
         message(&outcome)
     );
+}
+
+#[test]
+fn an_objection_takes_a_case_away_from_proposals() {
+    let gate = Gate::new();
+    let mut home = gate.open();
+    let proposal = citing("req-1");
+    let named = format!("proposal:{}", sha256_hex(proposal.to_string().as_bytes()));
+    let request = case(&gate, &mut home, 1, &named, "APPROVE");
+    let auditor = (60, "code-auditor", "Code Auditor");
+    vote(&gate, &mut home, auditor, &request, "REJECT");
+    let outcome = gate.propose(&mut home, &proposal);
+    assert_eq!(code(&outcome), Some(Code::CitationFalse));
+    let why = "the outcome of case `req-1` is REJECT";
+    assert!(message(&outcome).contains(why), "{}", message(&outcome));
 }

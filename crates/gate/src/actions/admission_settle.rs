@@ -15,11 +15,11 @@ pub struct Answer<'a> {
     receipt_id: &'a str,
     /// What the task counts as having spent now.
     spent: Spent,
-    /// What is left of its tree.
+    /// The rest of its tree's budgets.
     tree: TreeLeft,
 }
 
-/// What is left of a tree. A member is null where nothing limits it.
+/// The rest of a tree's budgets. A member is null where no budget limits it.
 #[derive(Serialize, JsonSchema)]
 pub struct TreeLeft {
     /// Tasks.

@@ -26,11 +26,11 @@ fn seats(book: &Rulebook, change: ChangeType) -> Vec<&RoleRule> {
 }
 
 fn one_signer(book: &Rulebook, change: ChangeType, found: &mut Vec<Warning>) {
-    let operator = |rule: &PrincipalRule| rule.operator.as_ref().unwrap_or(&rule.name).clone();
-    let operators: BTreeSet<_> = book.principals.values().map(operator).collect();
+    let principals = book.principals.values();
+    let operators: BTreeSet<_> = principals.map(PrincipalRule::operator).collect();
     for name in operators {
         let fills = |role: &&RoleRule| {
-            let own = |rule: &&PrincipalRule| operator(rule) == name;
+            let own = |rule: &&PrincipalRule| rule.operator() == name;
             let mut of_operator = book.principals.values().filter(own);
             of_operator.any(|rule| book.roles.may_speak_for(rule, &role.name))
         };

@@ -45,7 +45,7 @@ impl Run<'_> {
     }
 
     /// Returns by how much the stop of `order` grows after a fill that opened `opened`: at a venue by
-    /// whole lots, with what earlier fills left over. What is too small for any order gets no stop yet.
+    /// whole lots, with the rest of earlier fills. A size below the smallest order gets no stop yet.
     pub(super) fn protectable(&self, order: &Order, opened: Amount) -> Result<Amount, VenueError> {
         let units = order.at_venue.as_ref().and_then(|it| it.units.as_ref());
         let key = (order.symbol.clone(), order.strategy.clone());
@@ -67,7 +67,7 @@ impl Run<'_> {
             left_over = exact(left_over.checked_sub(covered))?;
         }
         let left_over = left_over.max(Amount::ZERO);
-        // What is left over is at most the rest of an order that is not dust, unless the venue has
+        // The rest is at most that of an order that is not dust, unless the venue has
         // refused a stop. That part is being closed, or a person has been called.
         let grows = units.whole(exact(opened.checked_add(left_over))?);
         let is_dust = units.is_dust(exact(covers.checked_add(grows))?);
