@@ -29,6 +29,7 @@ use spoolgate_rules::gateway::ACTIONS;
 use spoolgate_rules::services::Services;
 use spoolgate_wire::gateway::ActionId;
 use spoolgate_wire::ids::{Principal, RequestId};
+use spoolgate_wire::repair::Repair;
 use spoolgate_wire::signing::SignKey;
 use spoolgate_wire::time::Time;
 
@@ -122,7 +123,16 @@ fn one(gateway: &GatewayHome, home: &mut Home, id: &str, action: &str, payload: 
         line.status == Status::Success,
         "{id}"
     );
-    let line_data = line.data.as_ref().map(|data| data.get().to_owned());
+    // A refusal also says how to try again.
+    let line_data = match line.metadata.code {
+        Some(code) => Some(
+            Repair::of(code.retry())
+                .added_to(line.data.clone())
+                .unwrap(),
+        ),
+        None => line.data.clone(),
+    };
+    let line_data = line_data.map(|data| data.get().to_owned());
     if line.data_blob.is_none() {
         assert_eq!(
             answer.data.map(|data| data.get().to_owned()),

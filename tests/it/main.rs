@@ -70,6 +70,7 @@ mod progress;
 mod proposals;
 mod receipt_commands;
 mod redo;
+mod refusals;
 mod replay;
 mod report;
 mod rules;

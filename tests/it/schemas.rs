@@ -14,7 +14,7 @@ use std::process::{Command, Output};
 
 use jsonschema::Validator;
 use serde_json::{Map, Value, json};
-use spoolgate_gate::actions::{markdown, rows};
+use spoolgate_gate::actions::{self, markdown, rows};
 use spoolgate_gate::prepare::Authentic;
 use spoolgate_gate::schemas;
 use spoolgate_rules::admission::Policy;
@@ -438,10 +438,14 @@ fn mutants(value: &Value) -> Vec<Value> {
 
 /// Beginnings of the readers' messages for conditions that no schema has.
 const SAID: &[(&str, &[&str])] = &[
-    ("digits", &["is not an amount"]),
+    ("digits", &["is not an amount", "a text of its digits"]),
     (
         "whole",
-        &["invalid type: floating point", "must be a whole number"],
+        &[
+            "expected a whole number",
+            "invalid type: floating point",
+            "must be a whole number",
+        ],
     ),
     (
         "calendar",

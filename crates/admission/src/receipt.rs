@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use spoolgate_wire::amount::Amount;
+use spoolgate_wire::code::Retry;
 use spoolgate_wire::ids::RequestId;
 use spoolgate_wire::time::Time;
 
@@ -30,7 +31,7 @@ pub enum Phase {
 }
 
 macro_rules! reasons {
-    ($($(#[doc = $doc:literal])* $variant:ident = $name:literal;)*) => {
+    ($($(#[doc = $doc:literal])* $variant:ident = $name:literal, $retry:ident;)*) => {
         /// Why a task was denied, in the order of the checks: the first that fails is the reason.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize,
             schemars::JsonSchema)]
@@ -47,6 +48,11 @@ macro_rules! reasons {
                 match self { $(Reason::$variant => $name),* }
             }
 
+            /// Whether and how its sender may ask again.
+            pub fn retry(self) -> Retry {
+                match self { $(Reason::$variant => Retry::$retry),* }
+            }
+
             /// Returns its doc comment, which says when it is given.
             pub fn meaning(self) -> &'static str {
                 match self { $(Reason::$variant => concat!($($doc),*).trim_ascii()),* }
@@ -57,67 +63,72 @@ macro_rules! reasons {
 
 reasons! {
     /// The body or the causality lacks a member, or has one that does not belong there.
-    MissingFields = "missing_fields";
+    MissingFields = "missing_fields", SameId;
     /// Every payload kind needs causality; only a `lease` may come without, if the grant does not
     /// say `required: true`.
-    MissingCausality = "missing_causality";
+    MissingCausality = "missing_causality", NewId;
     /// More leases without causality within an hour than `leases_per_hour`.
-    LeasesExceeded = "leases_exceeded";
+    LeasesExceeded = "leases_exceeded", NewId;
     /// The key may not speak for this tenant, surface and profile.
-    DomainDenied = "domain_denied";
+    DomainDenied = "domain_denied", Never;
     /// There is no such policy, it cannot be read, or a command that it names returned no
     /// usable answer.
-    PolicyUnavailable = "policy_unavailable";
+    PolicyUnavailable = "policy_unavailable", NewId;
     /// The parent is not recorded in the tree.
-    UnknownParent = "unknown_parent";
+    UnknownParent = "unknown_parent", NewId;
     /// The tree is bound to another profile.
-    ProfileMismatch = "profile_mismatch";
+    ProfileMismatch = "profile_mismatch", NewId;
     /// The receipt does not belong to a task of the tree, or a root names a receipt.
-    UnknownReceipt = "unknown_receipt";
+    UnknownReceipt = "unknown_receipt", NewId;
     /// The tree was opened before, or the id is taken in it.
-    TaskExists = "task_exists";
+    TaskExists = "task_exists", NewId;
     /// More roots within an hour than the key may open.
-    RootsExceeded = "roots_exceeded";
+    RootsExceeded = "roots_exceeded", NewId;
     /// The claimed depth is not the parent's recorded depth + 1, or a root claims a depth other
     /// than 0.
-    DepthMismatch = "depth_mismatch";
+    DepthMismatch = "depth_mismatch", NewId;
     /// The tree's budget, or the claim, is 0 or less.
-    BudgetExhausted = "budget_exhausted";
+    BudgetExhausted = "budget_exhausted", Never;
     /// The tree is older than max_tree_age_s.
-    TreeExpired = "tree_expired";
+    TreeExpired = "tree_expired", Never;
     /// The task reserves more money than is left of the tree's budget, or an amount that cannot be
     /// read.
-    MoneyExhausted = "money_exhausted";
+    MoneyExhausted = "money_exhausted", Never;
     /// The task reserves more tokens than are left of the tree's budget, or a number that cannot be
     /// read.
-    TokensExhausted = "tokens_exhausted";
+    TokensExhausted = "tokens_exhausted", Never;
     /// depth >= max_spawn_depth.
-    DepthExceeded = "depth_exceeded";
+    DepthExceeded = "depth_exceeded", Never;
     /// Tasks below the root >= max_total_descendants.
-    DescendantsExceeded = "descendants_exceeded";
+    DescendantsExceeded = "descendants_exceeded", Never;
     /// Tasks of the capability in the tree >= max_repeats_per_capability.
-    RepeatsExceeded = "repeats_exceeded";
+    RepeatsExceeded = "repeats_exceeded", Never;
     /// The capability occurs max_repeats_in_ancestor_window times or more among the nearest
     /// ancestors.
-    AncestorWindowViolated = "ancestor_window_violated";
+    AncestorWindowViolated = "ancestor_window_violated", Never;
     /// On the denylist, or not on the allowlist.
-    CapabilityDenied = "capability_denied";
+    CapabilityDenied = "capability_denied", Never;
     /// There are allowed_targets, and the payload has no text at target_pointer or another one.
-    TargetDenied = "target_denied";
+    TargetDenied = "target_denied", NewId;
     /// Larger than max_artifact_size_bytes.
-    ArtifactTooLarge = "artifact_too_large";
+    ArtifactTooLarge = "artifact_too_large", NewId;
     /// can_spawn is false, and the payload is not a lease.
-    InvariantViolation = "invariant_violation";
+    InvariantViolation = "invariant_violation", Never;
     /// Only for requests that carry causality: another check refused the request, so no task was
     /// created.
-    RequestRefused = "request_refused";
+    RequestRefused = "request_refused", NewId;
 }
 
 /// Returns the table of reasons as it is in `docs/admission.md`.
 pub fn markdown() -> String {
-    let mut table = String::from("| reason | when |\n|---|---|\n");
+    let mut table = String::from("| reason | retry | when |\n|---|---|---|\n");
     for reason in Reason::ALL {
-        table.push_str(&format!("| `{}` | {} |\n", reason.name(), reason.meaning()));
+        table.push_str(&format!(
+            "| `{}` | `{}` | {} |\n",
+            reason.name(),
+            reason.retry().as_str(),
+            reason.meaning()
+        ));
     }
     table
 }

@@ -171,8 +171,11 @@ impl Case<'_> {
     }
 
     /// Names the axes that are good enough to mention first, except the axis that the sentence is
-    /// about.
+    /// about. A sentence about the code itself mentions none.
     fn sound(&self, about: Axis) -> String {
+        if about == Axis::CodeCorrectness {
+            return String::new();
+        }
         let words = [
             (Axis::CodeCorrectness, "correct"),
             (Axis::Applicability, "applicable"),

@@ -67,9 +67,12 @@ pub struct Asked<'a> {
 /// Why there is no task to evaluate.
 #[derive(Clone, Debug, thiserror::Error)]
 enum Unasked {
-    /// The causality or the body cannot be read.
+    /// The causality cannot be read.
     #[error(transparent)]
     Malformed(#[from] PayloadError),
+    /// The body cannot be read.
+    #[error("{0}")]
+    Unread(String),
     /// The envelope of the request carries causality, and so may its body.
     #[error(
         "an admission request has its causality in the payload; leave `causality` out of the \
@@ -98,18 +101,28 @@ struct Task<'a> {
 
 impl<'a> Asked<'a> {
     fn of_body(authentic: &Authentic, way: Way, attempt: &'a AdmissionAttempt) -> Asked<'a> {
-        let mut task = attempt
+        let malformed = authentic
             .body
             .as_ref()
-            .map_err(|fault| Unasked::Malformed(fault.clone()))
-            .map(|AdmissionBody { envelope, forward }| Task {
-                domain: &envelope.domain,
-                payload_kind: &envelope.payload_kind,
-                payload: &envelope.payload,
-                artifact_size_bytes: envelope.artifact_size_bytes,
-                causality: envelope.causality.clone(),
-                forward: *forward,
-            });
+            .ok()
+            .and_then(|it| it.malformed.as_deref());
+        let unread = |fault: &PayloadError| match malformed {
+            Some(malformed) => Unasked::Unread(malformed.words.clone()),
+            None => Unasked::Malformed(fault.clone()),
+        };
+        let mut task =
+            attempt
+                .body
+                .as_ref()
+                .map_err(unread)
+                .map(|AdmissionBody { envelope, forward }| Task {
+                    domain: &envelope.domain,
+                    payload_kind: &envelope.payload_kind,
+                    payload: &envelope.payload,
+                    artifact_size_bytes: envelope.artifact_size_bytes,
+                    causality: envelope.causality.clone(),
+                    forward: *forward,
+                });
         if authentic.envelope.causality.is_some() {
             task = Err(Unasked::CausalityTwice);
         }
@@ -284,7 +297,10 @@ impl Step {
 pub(super) fn refusal_of(receipt: &Receipt) -> Refusal {
     let reason = receipt.rejection_reason_code.map_or("denied", Reason::name);
     let detail = receipt.rejection_detail.as_deref().unwrap_or_default();
-    Refusal::new(Code::AdmissionDenied, format!("{reason}: {detail}"))
+    let retry = receipt
+        .rejection_reason_code
+        .map_or(Code::AdmissionDenied.retry(), Reason::retry);
+    Refusal::new(Code::AdmissionDenied, format!("{reason}: {detail}")).retried(retry)
 }
 
 impl Turn<'_> {
@@ -296,6 +312,12 @@ impl Turn<'_> {
         attempt: &AdmissionAttempt,
     ) -> Outcome {
         let asked = Asked::of_body(authentic, way, attempt);
+        let malformed = authentic
+            .body
+            .as_ref()
+            .ok()
+            .and_then(|it| it.malformed.as_deref());
+        let faults = malformed.map(|it| it.faults.clone()).unwrap_or_default();
         let is_wanted = match way {
             Way::Evaluate => asked
                 .task
@@ -317,7 +339,7 @@ impl Turn<'_> {
             changes: changes.collect(),
             judged: Some(Judged {
                 rows: evaluation.rows,
-                refusal: (!is_accepted).then(|| refusal_of(&receipt)),
+                refusal: (!is_accepted).then(|| refusal_of(&receipt).with_faults(faults)),
             }),
             receipt: Some(receipt),
             without_task: Some(evaluation.counters),

@@ -18,6 +18,7 @@ use spoolgate_wire::approvals::HoldId;
 use spoolgate_wire::code::Code;
 use spoolgate_wire::envelope::Envelope;
 use spoolgate_wire::ids::{Principal, RequestId};
+use spoolgate_wire::repair::{Place, Repair};
 use spoolgate_wire::signing::sha256_hex;
 use spoolgate_wire::time::Time;
 
@@ -140,7 +141,10 @@ fn authentic(decision: &Decision, payload: String) -> Option<Authentic> {
         });
         envelope = fitting.find(is_it)?;
     }
-    let body = read_body(&envelope, usize::try_from(decision.file_bytes?).ok()?);
+    let bytes = usize::try_from(decision.file_bytes?).ok()?;
+    let body = read_body(&envelope, bytes, &|pointer| {
+        recorded_place(decision, pointer)
+    });
     let (key_id, request_hash) = (decision.key_id.clone()?, wanted.to_owned());
     Some(Authentic {
         envelope,
@@ -325,7 +329,10 @@ fn in_part(
     let (body, lane) = match actions::find(&envelope.action) {
         Some(rule) if !is_there && bytes <= rule.bytes_max => unread(decision, rule, bytes)?,
         // Either the payload is there, or the request is refused without reading it.
-        _ => (read_body(&envelope, bytes), None),
+        _ => {
+            let locate = |pointer: &str| recorded_place(decision, pointer);
+            (read_body(&envelope, bytes, &locate), None)
+        }
     };
     Ok((
         Authentic {
@@ -339,6 +346,29 @@ fn in_part(
     ))
 }
 
+/// Where a faulty value was in the sender's file, which the ledger does not hold.
+fn recorded_place(decision: &Decision, pointer: &str) -> Option<Place> {
+    let repair = decision.metadata.repair.as_deref()?;
+    let fault = repair
+        .faults
+        .iter()
+        .find(|fault| fault.pointer == pointer)?;
+    fault.at
+}
+
+/// The refusal as the line has it, where the bytes that were refused are not kept.
+fn recorded_refusal(decision: &Decision, code: Code) -> Refusal {
+    let message = decision.metadata.message.clone().unwrap_or_default();
+    let refusal = Refusal::recorded(code, message);
+    match &decision.metadata.repair {
+        Some(repair) => Refusal {
+            repair: Repair::clone(repair),
+            ..refusal
+        },
+        None => refusal,
+    }
+}
+
 /// The body and the lane for a payload that the ledger does not hold: the request was refused
 /// before its payload counted, or because of its payload.
 fn unread(
@@ -346,11 +376,10 @@ fn unread(
     rule: &'static Row,
     bytes: usize,
 ) -> Result<(Result<Body, Refusal>, Option<Lane>), ImpossibleLine> {
-    let refusal = Refusal {
-        code: decision.metadata.code.unwrap_or(Code::MalformedPayload),
-        message: decision.metadata.message.clone().unwrap_or_default(),
-        stays: false,
-    };
+    let refusal = recorded_refusal(
+        decision,
+        decision.metadata.code.unwrap_or(Code::MalformedPayload),
+    );
     let is_large = bytes > MEMBER_BYTES_MAX;
     Ok(match refusal.code {
         // The rate limit and the room on the disk are checked before the payload.
@@ -386,7 +415,7 @@ fn unverified(
     decision: &Decision,
 ) -> Result<(Unverified, Option<(String, String)>), ImpossibleLine> {
     let (code, message) = match (decision.metadata.code, &decision.metadata.message) {
-        (Some(code), Some(message)) => (code, message.clone()),
+        (Some(code), Some(message)) => (code, message),
         _ => return Err(ImpossibleLine::NotRefused),
     };
     let of_envelope = code == Code::SignatureInvalid;
@@ -434,9 +463,8 @@ fn unverified(
         Unverified {
             envelope,
             refusal: Refusal {
-                code,
-                message,
                 stays: decision.kept.is_none() && decision.file_bytes.is_none(),
+                ..recorded_refusal(decision, code)
             },
         },
         hashes,
@@ -565,11 +593,7 @@ fn heard_again(
             }
             (
                 data.filter(|_| code == Code::AdapterFailed),
-                Some(Refusal {
-                    code,
-                    message,
-                    stays: false,
-                }),
+                Some(Refusal::recorded(code, message)),
             )
         }
         Some(other) => return Err(ImpossibleLine::Ending(other)),

@@ -373,8 +373,7 @@ pub(super) fn hold(
             Refusal::new(Code::Held, what)
         }
     };
-    decision.metadata.code = Some(refusal.code);
-    decision.metadata.message = Some(refusal.message);
+    decision.metadata = Metadata::of(refusal);
 }
 
 /// Makes the line of a request that was decided again end its hold.
@@ -421,11 +420,7 @@ pub fn ended(
         file: hold.id.to_string(),
         file_sha256: Some(hold.file_sha256.clone())
             .filter(|_| !super::sealing::is_sealed(&hold.action)),
-        metadata: Metadata {
-            code: Some(refusal.code),
-            message: Some(refusal.message),
-            replay_of: None,
-        },
+        metadata: Metadata::of(refusal),
         answer: hold.answer.clone(),
         hold: Some(hold.id),
         changes: vec![state::Change::Approvals(change)],

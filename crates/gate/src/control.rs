@@ -184,8 +184,16 @@ impl Turn<'_> {
             Err(error) => {
                 let response = control::outcome::no_decision(attempt, error.fault(), self.now);
                 let data = data(&response)?;
-                let what = format!("payload of `control.apply`: {error}");
-                let refusal = Some(Refusal::new(Code::MalformedPayload, what));
+                let malformed = authentic
+                    .body
+                    .as_ref()
+                    .ok()
+                    .and_then(|it| it.malformed.as_deref());
+                let words = malformed.map_or_else(|| error.to_string(), |it| it.words.clone());
+                let what = format!("payload of `control.apply`: {words}");
+                let faults = malformed.map(|it| it.faults.clone()).unwrap_or_default();
+                let refusal = Refusal::new(Code::MalformedPayload, what).with_faults(faults);
+                let refusal = Some(refusal);
                 Ok(Outcome {
                     data,
                     judged: Some(Judged {
@@ -290,11 +298,7 @@ fn said_before(earlier: &control::Earlier) -> Result<Outcome, Refusal> {
         Refusal::new(Code::Internal, what)
     })?;
     let message = earlier.message.clone().filter(|_| !earlier.status.is_ok());
-    let refusal = message.map(|message| Refusal {
-        code: code_of(earlier.status),
-        message,
-        stays: false,
-    });
+    let refusal = message.map(|message| Refusal::recorded(code_of(earlier.status), message));
     let rows = control::checks::again(earlier);
     Ok(Outcome {
         data: Some(data),

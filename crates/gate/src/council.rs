@@ -333,8 +333,12 @@ impl Turn<'_> {
             } else {
                 format!("`{source}` has the operator of `{proposer}`, who proposed case `{id}`")
             };
-            let what = format!("{whose} and may not speak for a role in it");
-            return Err(Refusal::new(Code::NotPermitted, what));
+            // No grant helps, so the remedy of the code would be wrong.
+            let what = format!(
+                "{whose} and may not speak for a role in it; another principal that may speak for \
+                    the role must vote"
+            );
+            return Err(Refusal::recorded(Code::NotPermitted, what));
         }
         let Some(role) = granted(self.rules, source, &submit.verdict.role) else {
             let what = format!(

@@ -3,6 +3,7 @@
 mod line;
 mod lookups;
 mod permission;
+mod retry;
 
 use super::actions::{Body, Lane};
 use super::admission;
@@ -27,7 +28,7 @@ use spoolgate_wire::orders::{Headroom, SubmitOrder};
 use spoolgate_wire::time::Time;
 
 pub(crate) use line::{refusal_of, refused};
-pub use lookups::{FILLS_MAX, Lookups, Needs, Seen};
+pub use lookups::{FILLS_MAX, Lookups, Needs, REPAIRS_MAX, Seen};
 pub(crate) use permission::{may_answer_by_id, may_do};
 
 /// Members larger than this go to `audit/blobs` and are named by digest. Bytes.
@@ -229,7 +230,12 @@ fn decide_authentic(
         decision.answer = by_id;
     }
     if let Some(seen) = &turn.lookups.seen {
-        return decide_copy(turn, seen, decision);
+        decision.attempt = seen.attempt;
+        if seen.request_hash == authentic.request_hash {
+            return decide_copy(turn, seen, decision);
+        }
+        // Otherwise it repairs that request: `may_answer_by_id` has refused all others.
+        decision.attempt = seen.attempt.saturating_add(1);
     }
     decision.rate = rates::counted(turn, authentic, lane);
     let mut blobs = Vec::new();
@@ -319,7 +325,15 @@ fn decide_outcome(
     let holds = std::mem::take(&mut outcome.holds);
     let anomalies = std::mem::take(&mut outcome.anomalies);
     let begins = outcome.begins.take();
+    let is_order = outcome.verdict.is_some();
     let market = fill_in(&mut decision, outcome, authentic, &mut blobs);
+    if is_order
+        && decision.metadata.code == Some(Code::RateLimited)
+        && let Some(repair) = &mut decision.metadata.repair
+    {
+        let wait_ms = rates::room_in_ms(turn, authentic, decision.lane);
+        repair.retry_after_ms = u64::try_from(wait_ms).ok();
+    }
     if begins.is_some() {
         gateway::begin(turn, &mut decision);
     }

@@ -475,11 +475,7 @@ pub(super) fn written(
         data_blob: None,
         sealed: Vec::new(),
         removed,
-        metadata: Metadata {
-            code: refusal.as_ref().map(|refusal| refusal.code),
-            message: refusal.map(|refusal| refusal.message),
-            replay_of: None,
-        },
+        metadata: refusal.map(Metadata::of).unwrap_or_default(),
         spool: open.spool.clone(),
         answer: open.answer.clone(),
         also: open.also.clone(),

@@ -5,13 +5,15 @@
 use std::borrow::Borrow;
 
 use super::actions::{self, Body, Lane};
-use super::sealing;
+use super::faults::{self, Complaint, Locate};
 use super::state::State;
 use spoolgate_trading::class::{self, Class};
-use spoolgate_wire::code::Code;
+use spoolgate_wire::code::{Code, Retry};
 use spoolgate_wire::envelope::{Envelope, EnvelopeError};
 use spoolgate_wire::ids::{Principal, UnixUser};
+use spoolgate_wire::json::Locator;
 use spoolgate_wire::orders::SubmitOrder;
+use spoolgate_wire::repair::Repair;
 use spoolgate_wire::signing::{self, VerifyKey};
 use spoolgate_wire::time::Time;
 
@@ -93,6 +95,8 @@ pub struct Refusal {
     pub code: Code,
     /// What happened, where, and what to do.
     pub message: String,
+    /// Whether and how its sender may try again.
+    pub repair: Repair,
     /// Whether the file stays in the spool because the gate cannot move it, so that nothing of it
     /// is kept elsewhere.
     pub stays: bool,
@@ -113,11 +117,24 @@ impl Refusal {
     /// escaped.
     pub fn new(code: Code, what: impl AsRef<str>) -> Refusal {
         let what = escaped(what.as_ref());
+        Refusal::recorded(code, format!("{what}; {}", code.remedy()))
+    }
+
+    /// The refusal with the whole message, as a line has it.
+    pub(super) fn recorded(code: Code, message: String) -> Refusal {
         Refusal {
             code,
-            message: format!("{what}; {}", code.remedy()),
+            message,
+            repair: Repair::of(code.retry()),
             stays: false,
         }
+    }
+
+    /// The refusal with other advice than that of its code.
+    #[must_use]
+    pub(super) fn retried(mut self, retry: Retry) -> Refusal {
+        self.repair.retry = retry;
+        self
     }
 }
 
@@ -242,14 +259,19 @@ fn authenticate(
     keyring: &dyn Keyring,
     now: Time,
 ) -> Result<Authentic, Box<Unverified>> {
+    let locator = Locator::new(bytes);
+    let locate = |pointer: &str| locator.find(pointer);
     let envelope = Envelope::parse(bytes).map_err(|error| {
-        let code = match error {
-            EnvelopeError::Json(_) => Code::MalformedJson,
-            _ => Code::MalformedEnvelope,
+        let refusal = match &error {
+            EnvelopeError::Json(why) => faults::refused_json(shown, why),
+            other => {
+                let text = String::from_utf8_lossy(bytes);
+                faults::refused_envelope(shown, &text, other, &locate)
+            }
         };
         Box::new(Unverified {
             envelope: None,
-            refusal: Refusal::new(code, format!("file `{shown}`: {error}")),
+            refusal,
         })
     })?;
     let payload_hash = envelope.payload_hash();
@@ -273,7 +295,7 @@ fn authenticate(
         }));
     };
     let request_hash = signing::sha256_hex(message.as_bytes());
-    let body = read_body(&envelope, bytes.len());
+    let body = read_body(&envelope, bytes.len(), &locate);
     Ok(Authentic {
         envelope,
         key_id,
@@ -283,7 +305,12 @@ fn authenticate(
     })
 }
 
-pub(super) fn read_body(envelope: &Envelope, file_bytes: usize) -> Result<Body, Refusal> {
+/// Reads the payload of a request. `locate` is for the faults of one that cannot be read.
+pub(super) fn read_body(
+    envelope: &Envelope,
+    file_bytes: usize,
+    locate: Locate<'_>,
+) -> Result<Body, Refusal> {
     let action = actions::named(&envelope.action).ok_or_else(|| {
         Refusal::new(
             Code::UnknownAction,
@@ -298,19 +325,16 @@ pub(super) fn read_body(envelope: &Envelope, file_bytes: usize) -> Result<Body, 
         );
         return Err(Refusal::new(Code::TooLarge, what));
     }
-    action.read(&envelope.payload).map_err(|why| {
-        // The refusal stays in the ledger for ever, so it must not quote a sealed value.
-        let why = why.to_string();
-        let why = if rule.sealed.is_empty() {
-            why.into()
-        } else {
-            sealing::without_values(&why)
-        };
-        Refusal::new(
-            Code::MalformedPayload,
-            format!("payload of `{}`: {why}", rule.name),
-        )
-    })
+    let payload = envelope.payload.as_str();
+    match action.read(payload) {
+        Ok(body) => Ok(body.with_faults(action, payload, locate)),
+        Err(why) => {
+            let why = Complaint::of_payload(&why, payload);
+            let (words, faults) = faults::in_payload(action, payload, why, locate);
+            let what = format!("payload of `{}`: {words}", rule.name);
+            Err(Refusal::new(Code::MalformedPayload, what).with_faults(faults))
+        }
+    }
 }
 
 impl Authentic {
@@ -324,7 +348,7 @@ impl Authentic {
         let payload_hash = envelope.payload_hash();
         let request_hash =
             signing::sha256_hex(envelope.signing_string_of(&payload_hash).as_bytes());
-        let body = read_body(&envelope, envelope.payload.len());
+        let body = read_body(&envelope, envelope.payload.len(), &|_| None);
         Authentic {
             envelope,
             key_id: String::new(),

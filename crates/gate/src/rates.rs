@@ -183,22 +183,25 @@ pub(super) fn retry_after(
     authentic: &Authentic,
     lane: Lane,
 ) -> Option<Box<RawValue>> {
+    gateway::retry_after(room_in_ms(turn, authentic, lane))
+}
+
+/// After how many milliseconds one more message like this one is within the limits, if nothing
+/// else is sent.
+pub(super) fn room_in_ms(turn: &Turn<'_>, authentic: &Authentic, lane: Lane) -> i64 {
     let (rates, safety) = (&turn.state.rates, &turn.rules.safety);
     let second = second_of(turn.now);
     let own = rates.agents.get(authentic.envelope.source.as_str());
-    if bucket(turn, authentic, lane) == Some(Bucket::Protected) {
+    let room_at_ms = if bucket(turn, authentic, lane) == Some(Bucket::Protected) {
         let most = safety.max_protected_per_minute;
-        let room_at_ms = own.map_or(0, |sent| sent.protected.room_at_ms(second, most));
-        return gateway::retry_after(room_at_ms.saturating_sub(turn.now.ms()).max(0));
-    }
-    let own_ms = own.map_or(0, |sent| {
-        sent.ordinary
-            .room_at_ms(second, *safety.max_messages_per_minute)
-    });
-    let all_ms = rates
-        .all
-        .room_at_ms(second, *safety.max_messages_per_minute_all);
-    gateway::retry_after(own_ms.max(all_ms).saturating_sub(turn.now.ms()).max(0))
+        own.map_or(0, |sent| sent.protected.room_at_ms(second, most))
+    } else {
+        let own_most = *safety.max_messages_per_minute;
+        let own_ms = own.map_or(0, |sent| sent.ordinary.room_at_ms(second, own_most));
+        let all_most = *safety.max_messages_per_minute_all;
+        own_ms.max(rates.all.room_at_ms(second, all_most))
+    };
+    room_at_ms.saturating_sub(turn.now.ms()).max(0)
 }
 
 fn beyond(turn: &Turn<'_>, source: &Principal) -> Option<String> {

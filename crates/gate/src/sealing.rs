@@ -2,8 +2,6 @@
 //! could be guessed. Salts are inputs like the clock, drawn by the host; with the salts of a line,
 //! its sealing can be recomputed.
 
-use std::borrow::Cow;
-
 use serde::{Deserialize, Serialize};
 
 use super::actions;
@@ -242,19 +240,6 @@ pub fn revealed(decision: &Decision, digests: Digests) -> Decision {
     }
 }
 
-/// Removes quoted values from a reader's message; only the expected kind of value remains.
-pub(super) fn without_values(why: &str) -> Cow<'_, str> {
-    let quotes = ["invalid type", "invalid value", "invalid length"]
-        .iter()
-        .any(|begin| why.starts_with(begin));
-    match why.rsplit_once(", expected ") {
-        Some((_, expected)) if quotes => {
-            format!("a value has the wrong form: expected {expected}").into()
-        }
-        _ => why.into(),
-    }
-}
-
 impl Turn<'_> {
     /// The payload hash that lines may contain.
     pub(super) fn payload_hash(&self, authentic: &Authentic) -> String {
@@ -300,21 +285,5 @@ mod tests {
         assert_eq!(pointer_of("council.diff"), Some("/artifacts/diff_content"));
         assert_eq!(pointer_of("payload.texts"), Some(""));
         assert_eq!(pointer_of("council.summary"), None);
-    }
-
-    #[test]
-    fn words_of_the_reader_do_not_quote_values() {
-        for (why, expect) in [
-            (
-                r#"invalid type: string "a, expected b", expected struct Artifacts at line 1 column 9"#,
-                "a value has the wrong form: expected struct Artifacts at line 1 column 9",
-            ),
-            (
-                "missing field `context` at line 1 column 2",
-                "missing field `context` at line 1 column 2",
-            ),
-        ] {
-            assert_eq!(without_values(why), expect);
-        }
     }
 }

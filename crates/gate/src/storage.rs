@@ -13,6 +13,7 @@ use spoolgate_rules::safety::StorageLimits;
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::answer::{Answer, AnswerError, AnswerStatus};
 use spoolgate_wire::code::Code;
+use spoolgate_wire::repair::Repair;
 use spoolgate_wire::time::Time;
 
 /// How long the sender of a refused request should wait, milliseconds.
@@ -110,13 +111,21 @@ impl Scarce {
     }
 }
 
+/// When to send again what a full disk refused.
+fn waiting() -> Repair {
+    Repair {
+        retry_after_ms: u64::try_from(RETRY_MS).ok(),
+        ..Repair::of(Code::StorageLow.retry())
+    }
+}
+
 /// The answer to a frame that a gate on a full disk neither decides nor writes a line for.
 pub fn without_line(request_id: &str, now: Time) -> Answer {
     Answer {
         request_id: request_id.to_owned(),
         timestamp: now,
         status: AnswerStatus::RateLimited,
-        data: gateway::retry_after(RETRY_MS),
+        data: waiting().added_to(gateway::retry_after(RETRY_MS)).ok(),
         removed: None,
         redacted: false,
         error: Some(AnswerError {

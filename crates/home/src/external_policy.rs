@@ -20,6 +20,7 @@ use super::error::HomeError;
 use super::open::Home;
 use super::parts::Outside;
 use super::program;
+use spoolgate_gate::Seen;
 use spoolgate_gate::elsewhere::{self, Ask, CommandAnswer, Heard, LineageAsk};
 use spoolgate_gate::prepare::{Authentic, Delivery, Origin, Prepared};
 use spoolgate_gate::record::Record;
@@ -295,17 +296,29 @@ impl Core {
         }
         let has_lineage = waited.reported.is_some();
         let ask = elsewhere::waits_for(&self.state, &self.rulebook, request, has_lineage, now);
-        let (Some(ask), Ok(Authentic { envelope, .. })) = (ask, &request.request) else {
+        let (
+            Some(ask),
+            Ok(Authentic {
+                envelope,
+                request_hash,
+                ..
+            }),
+        ) = (ask, &request.request)
+        else {
             return Ok(None);
         };
         // A request that is only answered again, or whose id is taken, needs no command.
         let (source, id) = (envelope.source.as_str(), envelope.id.as_str());
-        let is_known = self.store.seen(source, id)?.is_some()
+        let decides = |seen: &Seen| !seen.is_open_to(source, request_hash);
+        let is_known = self
+            .store
+            .seen(source, id)?
+            .is_some_and(|seen| decides(&seen))
             || (request.origin != Origin::Local
                 && self
                     .store
                     .seen_in_spool(&request.origin.label(), id)?
-                    .is_some());
+                    .is_some_and(|seen| decides(&seen)));
         Ok(Some(ask).filter(|_| !is_known))
     }
 }

@@ -11,6 +11,7 @@ use super::error::HomeError;
 use super::open::Home;
 use super::sandbox::programs;
 use crate::index::Store;
+use spoolgate_gate::Seen;
 use spoolgate_gate::exempt::Standing;
 use spoolgate_gate::prepare::{Authentic, Delivery, Prepared, prepare};
 use spoolgate_gate::record::{Event, EventKind, Record};
@@ -76,14 +77,19 @@ impl Judge for GateJudge<'_> {
 
 impl GateJudge<'_> {
     fn of(&self, request: &Prepared) -> Standing {
-        if let Ok(Authentic { envelope, .. }) = &request.request {
+        if let Ok(Authentic {
+            envelope,
+            request_hash,
+            ..
+        }) = &request.request
+        {
             // A resent request only gets its answer again, which can wait; otherwise one good
             // request could be resent past the quota for ever. If the index cannot be read, the
             // batch reports it.
-            let seen = self
-                .store
-                .seen(envelope.source.as_str(), envelope.id.as_str());
-            if seen.is_ok_and(|seen| seen.is_some()) {
+            let source = envelope.source.as_str();
+            let seen = self.store.seen(source, envelope.id.as_str());
+            let is_answered = |seen: Seen| !seen.is_open_to(source, request_hash);
+            if seen.is_ok_and(|seen| seen.is_some_and(is_answered)) {
                 return Standing::Waits(None);
             }
         }

@@ -13,7 +13,7 @@ use spoolgate_gate::actions::request_check;
 use spoolgate_gate::prepare::Authentic;
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::answer::Answer;
-use spoolgate_wire::code::Code;
+use spoolgate_wire::code::{Code, Retry};
 use spoolgate_wire::envelope::Envelope;
 use spoolgate_wire::ids::{Principal, RequestId};
 use spoolgate_wire::json;
@@ -53,14 +53,14 @@ struct Sent {
 
 impl Sent {
     /// Returns whether the id is free again, so that a repeated call is signed anew: the old bytes
-    /// would be stale by then.
+    /// would be stale by then, or have to be repaired.
     fn left_its_id(&self) -> bool {
-        let code = self
-            .answer
-            .as_ref()
+        let answer = self.answer.as_ref();
+        let code = answer
             .and_then(|answer| answer.error.as_ref())
             .map(|error| error.code);
         code.is_some_and(|code| code.is_for_later() || code.stands_aside())
+            || answer.and_then(Answer::retry) == Some(Retry::SameId)
     }
 }
 

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use spoolgate_gate::actions::{self, request_check};
 use spoolgate_gate::schemas;
 use spoolgate_wire::action_name::ActionName;
+use spoolgate_wire::code::Retry;
 
 use super::arguments::CAUSALITY;
 use super::tools::{Does, Tool};
@@ -142,6 +143,21 @@ pub(crate) fn output() -> JsonObject {
                 "properties": {"max_size": {"type": "string"}, "binding_check": {"type": "string"}},
                 "required": ["max_size", "binding_check"],
             },
+            "retry": {
+                "enum": Retry::ALL.map(Retry::as_str),
+                "description": "same_id: repair it and send it under the same id; new_id: send a \
+                    new request; after: send the same request again; never: not until a person or \
+                    the state has changed what refuses it",
+            },
+            "faults": {"type": "array", "description": "everything that is wrong with it", "items": {
+                "type": "object",
+                "properties": {
+                    "pointer": {"type": "string"}, "got": {"type": "string"},
+                    "expected": {"type": "string"}, "example": {},
+                    "at": {"type": "object"},
+                },
+                "required": ["pointer", "got", "expected"],
+            }},
         },
         "required": ["code", "message"],
     });

@@ -6,6 +6,7 @@ use spoolgate_wire::checks::AnsweredRow;
 use spoolgate_wire::code::Code;
 use spoolgate_wire::json;
 use spoolgate_wire::orders::Headroom;
+use spoolgate_wire::repair::Fault;
 
 use super::raw::{Members, array, object, quoted};
 
@@ -44,7 +45,20 @@ pub(crate) struct Refused {
     pub failed: Vec<AnsweredRow<'static>>,
     /// The order that would pass.
     pub headroom: Option<Headroom>,
+    /// Whether and how to try again, as the answer names it.
+    pub retry: Option<String>,
+    /// What is wrong with the request, as JSON.
+    pub faults: Option<String>,
 }
+
+/// The members of `data` that say whether and how to try again.
+const ADVICE: [&str; 5] = [
+    "retry",
+    "retry_after_ms",
+    "retryAfterMs",
+    "faults",
+    "faults_more",
+];
 
 /// Formats an amount without trailing zeros.
 pub(crate) fn shown(amount: Amount) -> String {
@@ -81,13 +95,26 @@ impl Refused {
             (!self.failed.is_empty())
                 .then(|| ("failed_checks", array(self.failed.iter().map(row)))),
             headroom.map(|text| ("headroom", text)),
+            self.retry.as_deref().map(|retry| ("retry", quoted(retry))),
+            self.faults.clone().map(|faults| ("faults", faults)),
         ];
         object(members.into_iter().flatten())
     }
 
-    /// Describes the failed checks and the headroom, one per line.
+    /// Describes the failed checks, the faults and the headroom, one per line.
     pub(crate) fn lines(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.failed.iter().map(row_in_words).collect();
+        let faults = self
+            .faults
+            .as_deref()
+            .map(serde_json::from_str::<Vec<Fault>>);
+        lines.extend(
+            faults
+                .and_then(Result::ok)
+                .iter()
+                .flatten()
+                .map(fault_in_words),
+        );
         if let Some(headroom) = &self.headroom {
             let check = &headroom.binding_check;
             lines.push(match headroom.max_size.is_positive() {
@@ -131,6 +158,15 @@ impl Refused {
         }
         needs
     }
+}
+
+fn fault_in_words(fault: &Fault) -> String {
+    let example = fault.example.as_ref();
+    let example = example
+        .map(|value| format!(", such as {value}"))
+        .unwrap_or_default();
+    let (got, expected) = (&fault.got, &fault.expected);
+    format!("`{}`: {got}; expected {expected}{example}", fault.pointer)
 }
 
 fn row_in_words(row: &AnsweredRow<'_>) -> String {
@@ -186,10 +222,16 @@ fn parts(body: &Body<'_>) -> Parts {
         headroom: rejected
             .as_ref()
             .and_then(|rejected| serde_json::from_str(rejected.text("headroom")?).ok()),
+        retry: members.as_ref().and_then(|data| data.string("retry")),
+        faults: members
+            .as_ref()
+            .and_then(|data| data.text("faults"))
+            .map(str::to_owned),
     });
     let data = match &members {
         Some(data) => {
-            let rest = data.only(|name| name != "Rejected" && name != "retryAfterMs");
+            let is_advice = |name: &str| refused.is_some() && ADVICE.contains(&name);
+            let rest = data.only(|name| name != "Rejected" && !is_advice(name));
             let rest = data.text("Accepted").and_then(accepted).unwrap_or(rest);
             (rest != "{}").then_some(rest)
         }
@@ -197,7 +239,10 @@ fn parts(body: &Body<'_>) -> Parts {
     };
     let retry_after_ms = members
         .as_ref()
-        .and_then(|data| data.text("retryAfterMs"))
+        .and_then(|data| {
+            data.text("retry_after_ms")
+                .or_else(|| data.text("retryAfterMs"))
+        })
         .map(str::to_owned);
     Parts {
         data,
@@ -350,11 +395,7 @@ impl Told {
             "pending" => format!("it {verb} begun: an adapter {verb} asked to do it"),
             "requires_approval" => format!("it {verb} held until a person approves: {message}"),
             "rate_limited" => {
-                let after = self.retry_after_ms.as_deref().unwrap_or("some");
-                format!(
-                    "it {verb} not decided, because too much was sent: send the same request again \
-                        after {after} ms, its id is not used up; {message}"
-                )
+                format!("it {verb} not decided, because too much was sent: {message}")
             }
             _ => format!("it {verb} refused: {code}: {message}"),
         }

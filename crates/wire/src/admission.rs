@@ -465,7 +465,7 @@ mod tests {
                 r#""../etc""#,
                 "not a tenant, surface or profile",
             ),
-            (r#""tenant-123""#, "null", "invalid type: null"),
+            (r#""tenant-123""#, "null", "expected a text"),
             (
                 r#""work_order""#,
                 r#""Work Order""#,
@@ -494,17 +494,17 @@ mod tests {
             (
                 r#""spawn_depth":0"#,
                 r#""spawn_depth":0.5"#,
-                "invalid type: floating point",
+                "expected a whole number",
             ),
             (
                 r#""spawn_depth":0"#,
                 r#""spawn_depth":"0""#,
-                "invalid type: string",
+                "expected a whole number",
             ),
             (
                 r#""spawn_depth":0"#,
                 r#""spawn_depth":99999999999999999999"#,
-                "invalid",
+                "expected a whole number",
             ),
             (
                 r#""spawn_depth":0"#,
@@ -519,7 +519,7 @@ mod tests {
             (
                 r#""forward":true"#,
                 r#""forward":1"#,
-                "invalid type: integer",
+                "expected true or false",
             ),
             (
                 r#""forward":true"#,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::code::{Code, Exit};
+use super::code::{Code, Exit, Retry};
 use super::time::Time;
 
 /// Outcome of a request.
@@ -80,6 +80,18 @@ impl Answer {
         }
         bytes.push(b'\n');
         bytes
+    }
+
+    /// Whether and how the sender may try again; `None` after a success, and in answers of earlier
+    /// versions.
+    pub fn retry(&self) -> Option<Retry> {
+        #[derive(Deserialize)]
+        struct Advice {
+            retry: Retry,
+        }
+        self.error.as_ref()?;
+        let advice: Advice = serde_json::from_str(self.data.as_ref()?.get()).ok()?;
+        Some(advice.retry)
     }
 
     /// The exit code of a command that ends with this answer.

@@ -144,15 +144,8 @@ fn confidence<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Amount, D::E
 impl ControlDecision {
     /// Checks what the shape cannot express.
     fn validate(&self) -> Result<(), ControlError> {
-        let found = self.reason.len();
-        if self.reason.trim().is_empty() || found > CONTROL_REASON_BYTES_MAX {
-            return Err(ControlError::Malformed(PayloadError::Length {
-                field: "reason",
-                found,
-                demand: "say why in",
-                most: CONTROL_REASON_BYTES_MAX,
-            }));
-        }
+        let most = CONTROL_REASON_BYTES_MAX;
+        PayloadError::check_said("reason", &self.reason, "say why in", most)?;
         match self.action {
             ControlAction::Switch if self.target_strategy_id.is_none() => {
                 Err(ControlError::NoTarget)
@@ -185,6 +178,17 @@ pub enum ControlError {
 }
 
 impl ControlError {
+    /// The member that it is about, if it is about a single one.
+    pub fn member(&self) -> Option<&'static str> {
+        match self {
+            ControlError::UnknownAction(_) => Some("action"),
+            ControlError::Confidence => Some("confidence"),
+            ControlError::NoTarget => Some("target_strategy_id"),
+            ControlError::NoRiskMode => Some("risk_mode"),
+            ControlError::Malformed(_) => None,
+        }
+    }
+
     /// The code in `errors` of the answer.
     pub fn fault(&self) -> ControlFault {
         match self {
@@ -355,9 +359,9 @@ pub struct ControlResult {
     pub retry_after_ms: Option<u64>,
 }
 
-/// The contract's response: its members, in its order.
+/// The contract's response: its members, in its order. The answer adds to them how to try again,
+/// so other members are skipped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct ControlResponse {
     /// Whether the decision is applied or already in effect or, for a dry run, would be.
     pub ok: bool,

@@ -108,15 +108,7 @@ pub struct CouncilRequest {
 const NAME_BYTES_MAX: usize = 200;
 
 fn check_name(field: &'static str, name: &str) -> Result<(), PayloadError> {
-    if name.trim().is_empty() || name.len() > NAME_BYTES_MAX {
-        return Err(PayloadError::Length {
-            field,
-            found: name.len(),
-            demand: "give a name of",
-            most: NAME_BYTES_MAX,
-        });
-    }
-    Ok(())
+    PayloadError::check_said(field, name, "give a name of", NAME_BYTES_MAX)
 }
 
 impl CouncilRequest {

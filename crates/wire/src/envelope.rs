@@ -45,9 +45,12 @@ pub enum EnvelopeError {
     /// Not strict JSON.
     #[error("{0}")]
     Json(#[from] JsonError),
-    /// A field is missing, unknown, of the wrong type or of the wrong form.
+    /// A field is missing, unknown or of the wrong type.
     #[error("{0}")]
     Shape(String),
+    /// A field does not have its form.
+    #[error("{0}")]
+    Form(String),
 }
 
 /// The members of an envelope as they are read. Their JSON Schema is the schema of a request file.
@@ -188,9 +191,9 @@ impl Envelope {
         let text = json::check_object(bytes)?;
         let fields: Fields<'_> =
             shape::from_json(text).map_err(|error| EnvelopeError::Shape(error.to_string()))?;
-        let name = |error: NameError| EnvelopeError::Shape(error.to_string());
+        let name = |error: NameError| EnvelopeError::Form(error.to_string());
         let timestamp = Time::parse(&fields.timestamp)
-            .map_err(|error: TimeError| EnvelopeError::Shape(error.to_string()))?;
+            .map_err(|error: TimeError| EnvelopeError::Form(error.to_string()))?;
         let action_ok = !fields.action.is_empty()
             && fields.action.len() <= ACTION_BYTES_MAX
             && fields
@@ -198,7 +201,7 @@ impl Envelope {
                 .bytes()
                 .all(|b| b.is_ascii_lowercase() || b == b'.' || b == b'_');
         if !action_ok {
-            return Err(EnvelopeError::Shape(format!(
+            return Err(EnvelopeError::Form(format!(
                 "`action` must be 1 to {ACTION_BYTES_MAX} characters of a-z, `.` and `_`"
             )));
         }
@@ -206,15 +209,13 @@ impl Envelope {
             || fields.signature.len() > SIGNATURE_BYTES_MAX
             || !fields.signature.is_ascii()
         {
-            return Err(EnvelopeError::Shape(
+            return Err(EnvelopeError::Form(
                 "`signature` is neither 64 hex digits nor `ed25519:` and base64".to_owned(),
             ));
         }
         let payload = json::minify(fields.payload.get()).into_owned();
         if !payload.starts_with('{') {
-            return Err(EnvelopeError::Shape(
-                "`payload` is not an object".to_owned(),
-            ));
+            return Err(EnvelopeError::Form("`payload` is not an object".to_owned()));
         }
         let causality = fields.causality.map(read_causality).transpose()?;
         Ok(Envelope {
@@ -283,12 +284,12 @@ impl Envelope {
 fn read_causality(value: &RawValue) -> Result<String, EnvelopeError> {
     let text = json::minify(value.get());
     if !text.starts_with('{') {
-        return Err(EnvelopeError::Shape(
+        return Err(EnvelopeError::Form(
             "`causality` is not an object; leave it out where there is none".to_owned(),
         ));
     }
     if text.len() > CAUSALITY_BYTES_MAX {
-        return Err(EnvelopeError::Shape(format!(
+        return Err(EnvelopeError::Form(format!(
             "`causality` has {} bytes without white space, the limit is {CAUSALITY_BYTES_MAX}",
             text.len()
         )));

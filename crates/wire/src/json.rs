@@ -6,11 +6,14 @@
 //! one.
 
 mod keys;
+mod place;
 
 use std::borrow::Cow;
 
 use super::text;
 use keys::{KeySet, mark, unescape};
+pub use place::{Locator, locate};
+pub(crate) use place::{Members, pointer_at, push, segments, value_at};
 
 /// Maximum number of open containers: 64 nested ones pass, the 65th is refused.
 pub const DEPTH_MAX: usize = 64;
@@ -40,9 +43,9 @@ pub struct JsonError {
     /// Number of bytes before the fault.
     pub offset: usize,
     /// Line of the fault, from 1; lines end with a line feed.
-    pub line: usize,
+    pub line: u64,
     /// Column of the fault in its line, from 1, in Unicode characters.
-    pub column: usize,
+    pub column: u64,
 }
 
 /// The kinds of fault that [`check_object`] and [`check_value`] distinguish.
@@ -240,24 +243,12 @@ fn check(bytes: &[u8], only_object: bool) -> Result<&str, JsonError> {
 impl JsonError {
     /// Counts line and column only here, so that a valid document does not pay for it.
     fn locate(bytes: &[u8], kind: JsonErrorKind, offset: usize) -> JsonError {
-        let before = bytes.get(..offset).unwrap_or(bytes);
-        let line_start = before
-            .iter()
-            .rposition(|b| *b == b'\n')
-            .map_or(0, |at| at + 1);
-        let line = before.iter().filter(|b| **b == b'\n').count() + 1;
-        // Bytes 10xxxxxx continue a character and are not counted.
-        let column = before
-            .iter()
-            .skip(line_start)
-            .filter(|b| **b & 0xc0 != 0x80)
-            .count()
-            + 1;
+        let place = place::place_of(bytes, offset);
         JsonError {
             kind,
             offset,
-            line,
-            column,
+            line: place.line,
+            column: place.column,
         }
     }
 }

@@ -9,6 +9,7 @@ use super::admission::AdmissionAttempt;
 use super::amount::Amount;
 use super::control::ControlAttempt;
 use super::gateway::HeaderError;
+use super::json;
 use super::market::MarketError;
 use super::orders::OrderError;
 use super::schema::HasSchema;
@@ -20,7 +21,7 @@ use super::shape;
 #[non_exhaustive]
 pub enum PayloadError {
     /// The text does not have the shape of the payload.
-    #[error(transparent)]
+    #[error("{}", plain(.0))]
     Shape(Arc<serde_json::Error>),
     /// A part of the payload is invalid.
     #[error("{part}: {fault}")]
@@ -109,12 +110,12 @@ pub enum PayloadError {
         /// The largest length in bytes.
         most: usize,
     },
-    /// A text that explains something is empty or too long.
-    #[error("`{field}`: {demand} in 1 to {most} bytes")]
-    Unsaid {
+    /// A text has only white space.
+    #[error("`{field}` has no visible character; {demand} 1 to {most} bytes")]
+    Blank {
         /// The member.
         field: &'static str,
-        /// What to write.
+        /// What to write, as the beginning of a sentence.
         demand: &'static str,
         /// The largest length in bytes.
         most: usize,
@@ -205,6 +206,36 @@ impl PayloadError {
         PayloadError::Form { field, rule }
     }
 
+    /// Checks a text that must have a visible character and at most `most` bytes. `demand` is what
+    /// to write, as the beginning of a sentence.
+    ///
+    /// # Errors
+    /// Returns [`PayloadError::Blank`] or [`PayloadError::Length`].
+    pub fn check_said(
+        field: &'static str,
+        text: &str,
+        demand: &'static str,
+        most: usize,
+    ) -> Result<(), PayloadError> {
+        let found = text.len();
+        if text.is_empty() || found > most {
+            return Err(PayloadError::Length {
+                field,
+                found,
+                demand,
+                most,
+            });
+        }
+        if text.trim().is_empty() {
+            return Err(PayloadError::Blank {
+                field,
+                demand,
+                most,
+            });
+        }
+        Ok(())
+    }
+
     /// The fault of a part of a payload.
     pub fn within(part: &'static str, fault: impl Into<PayloadError>) -> PayloadError {
         PayloadError::Within {
@@ -213,10 +244,111 @@ impl PayloadError {
         }
     }
 
+    /// Whether the text does not have the shape of the payload, or of a part of it.
+    pub fn is_of_shape(&self) -> bool {
+        match self {
+            PayloadError::Shape(_) => true,
+            PayloadError::Within { fault, .. } => fault.is_of_shape(),
+            _ => false,
+        }
+    }
+
+    /// The JSON pointer of the invalid value in the payload's text; the whole payload if that is
+    /// not known.
+    pub fn pointer(&self, text: &str) -> String {
+        let member = |field: &str| {
+            let own = format!("/{}", field.replace('.', "/"));
+            let value: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+            let of_variant = match &value {
+                serde_json::Value::Object(members) if members.len() == 1 => members.keys().next(),
+                _ => None,
+            };
+            let within = of_variant.map(|name| format!("/{name}{own}"));
+            within
+                .filter(|within| value.pointer(within).is_some())
+                .unwrap_or(own)
+        };
+        match self {
+            // The reader has read up to there.
+            PayloadError::Shape(error) => json::pointer_at(text, error.column()),
+            PayloadError::Within { part, fault } => {
+                let part = part.split(' ').next().unwrap_or_default().replace('.', "/");
+                let pointer = format!("/{part}");
+                let value = json::value_at(text, &pointer);
+                let inner = value
+                    .map(|value| fault.pointer(value.get()))
+                    .unwrap_or_default();
+                format!("/{part}{inner}")
+            }
+            PayloadError::UnknownKey { key: Some(key), .. } => {
+                let mut pointer = String::new();
+                json::push(&mut pointer, key);
+                pointer
+            }
+            PayloadError::Missing { field }
+            | PayloadError::Form { field, .. }
+            | PayloadError::Range { field, .. }
+            | PayloadError::Count { field, .. }
+            | PayloadError::TooMany { field, .. }
+            | PayloadError::Length { field, .. }
+            | PayloadError::Blank { field, .. }
+            | PayloadError::OptionalLength { field, .. }
+            | PayloadError::TooLong { field, .. }
+            | PayloadError::TooManyLines { field, .. } => member(field),
+            PayloadError::Forms { fields, .. } => member(fields[1]),
+            PayloadError::Address { field, number } => {
+                format!("{}/{}", member(field), number.saturating_sub(1))
+            }
+            PayloadError::NotChecked { .. } => member("action"),
+            PayloadError::Kind { .. } => member("payload_kind"),
+            PayloadError::Recipients { .. } => member("to"),
+            PayloadError::Period { end, .. } => member(end),
+            PayloadError::Header(_) => member("headers"),
+            PayloadError::NotAnObject
+            | PayloadError::NotOutgoing
+            | PayloadError::UnknownKey { key: None, .. }
+            | PayloadError::Order(_)
+            | PayloadError::Market(_)
+            | PayloadError::Other(_) => String::new(),
+        }
+    }
+
     /// The error of another crate that reads a part of the payload.
     pub fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> PayloadError {
         PayloadError::Other(Arc::from(error.into()))
     }
+}
+
+/// The message of a reader without its position, which is not one in the sender's file, without
+/// the value that it quotes, and with the types of JSON.
+fn plain(error: &serde_json::Error) -> String {
+    let message = error.to_string();
+    let what = match message.rsplit_once(" at line ") {
+        Some((what, _)) => what,
+        None => message.as_str(),
+    };
+    let is_of_type = ["invalid type", "invalid value", "invalid length"]
+        .iter()
+        .any(|begin| what.starts_with(begin));
+    let Some((_, expected)) = what.rsplit_once(", expected ").filter(|_| is_of_type) else {
+        return what.replace("unknown variant", "unknown word");
+    };
+    let expected = match expected {
+        "a string" | "string" | "str" | "a borrowed string" => "a text",
+        "a boolean" | "bool" => "true or false",
+        "i8" | "i16" | "i32" | "i64" | "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number",
+        "f32" | "f64" => "a number",
+        "a map" => "an object",
+        "a sequence" => "a list",
+        "unit" => "null",
+        "option" => "a value",
+        other if other.starts_with("struct ") => "an object",
+        other if other.starts_with("enum ") || other.starts_with("variant ") => "a known word",
+        other if other.starts_with("a nonzero ") => "a whole number other than 0",
+        other if other.starts_with("tuple ") || other.starts_with("an array ") => "a list",
+        other => other,
+    };
+    format!("a value has the wrong form: expected {expected}")
 }
 
 fn quoted(names: &[&str]) -> String {

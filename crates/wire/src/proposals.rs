@@ -170,13 +170,7 @@ impl RuleProposal {
                 rule_id, reason, ..
             }) => {
                 name("rule_id", rule_id)?;
-                if reason.trim().is_empty() || reason.len() > REASON_BYTES_MAX {
-                    return Err(PayloadError::Unsaid {
-                        field: "reason",
-                        demand: "say why",
-                        most: REASON_BYTES_MAX,
-                    });
-                }
+                PayloadError::check_said("reason", reason, "say why in", REASON_BYTES_MAX)?;
             }
             RuleProposal::ModifyParameter(ModifyParameter {
                 rule_id, parameter, ..
@@ -190,13 +184,8 @@ impl RuleProposal {
             ledger_seqs,
             ..
         } = self.evidence();
-        if summary.trim().is_empty() || summary.len() > SUMMARY_BYTES_MAX {
-            return Err(PayloadError::Unsaid {
-                field: "evidence.summary",
-                demand: "say what was seen",
-                most: SUMMARY_BYTES_MAX,
-            });
-        }
+        let (field, demand) = ("evidence.summary", "say what was seen in");
+        PayloadError::check_said(field, summary, demand, SUMMARY_BYTES_MAX)?;
         if ledger_seqs.len() > LEDGER_SEQS_MAX {
             return Err(PayloadError::TooManyLines {
                 field: "evidence.ledger_seqs",

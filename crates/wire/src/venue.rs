@@ -450,14 +450,8 @@ impl Sent {
                 ExecEvent::Working { version }
             }
             (ExecType::Rejected, _, Some(text)) => {
-                if text.trim().is_empty() || text.len() > TEXT_BYTES_MAX {
-                    return Err(ReportError::Field(PayloadError::Length {
-                        field: "text",
-                        found: text.len(),
-                        demand: "say why in",
-                        most: TEXT_BYTES_MAX,
-                    }));
-                }
+                PayloadError::check_said("text", &text, "say why in", TEXT_BYTES_MAX)
+                    .map_err(ReportError::Field)?;
                 gone(Gone::Rejected { text })
             }
             (ExecType::Canceled, _, _) => gone(Gone::Canceled),

@@ -376,7 +376,7 @@ fn bad_input_is_refused_in_whole() {
         (vec![&array], "document 1"),
         (vec![&double], "document 1"),
         (vec![&unknown], "not a council request"),
-        (vec![&nobody], "`proposer` has 1 bytes"),
+        (vec![&nobody], "`proposer` has no visible character"),
         (vec![&plain_vote, &plain], "the request comes first"),
         (vec![&plain, &plain], "second request"),
         (vec![&plain, &good], "second request"),

@@ -103,7 +103,10 @@ fn what_makes_things_safer_is_served_and_the_rest_may_come_again() {
         assert!(outcome.decision.changes.is_empty());
         let answer = answer(&desk, id);
         assert_eq!(answer["status"], "rate_limited");
-        assert_eq!(answer["data"], json!({"retryAfterMs": 10_000}));
+        assert_eq!(
+            answer["data"],
+            json!({"retryAfterMs": 10_000, "retry": "after", "retry_after_ms": 10_000})
+        );
     }
     let clear = r#"{"scope":"all","reason":"back"}"#;
     let outcome = desk.one_as_owner(&mut home, "clear", "halt.clear", clear);

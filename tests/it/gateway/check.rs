@@ -38,6 +38,11 @@ fn stripped(mut answer: Value) -> Value {
             }
         }
     }
+    // A check has no file of its own, so its faults have no positions.
+    let faults = answer.get_mut("faults").and_then(Value::as_array_mut);
+    for fault in faults.into_iter().flatten() {
+        fault.as_object_mut().unwrap().remove("at");
+    }
     answer
 }
 
@@ -113,7 +118,18 @@ fn a_check_predicts_the_answer_and_leaves_the_book_alone() {
             .error
             .as_ref()
             .map_or(Value::Null, |error| serde_json::to_value(error).unwrap());
-        assert_eq!(would_be["error"], error, "{payload}");
+        assert_eq!(would_be["error"]["code"], error["code"], "{payload}");
+        let message = |error: &Value| {
+            let message = error["message"].as_str().unwrap_or_default().to_owned();
+            match message
+                .split_once("at line ")
+                .map(|(what, at)| (what, at.split_once(": ")))
+            {
+                Some((what, Some((_, rest)))) => format!("{what}{rest}"),
+                _ => message,
+            }
+        };
+        assert_eq!(message(&would_be["error"]), message(&error), "{payload}");
         statuses.push((
             would_be["status"].clone(),
             would_be["error"]["code"].clone(),

@@ -109,7 +109,9 @@ fn a_missing_field_of_the_envelope_is_refused() {
             .unwrap();
         assert_eq!(answer.code.to_string(), "MALFORMED_ENVELOPE", "{field}");
         assert!(
-            answer.message.contains(&format!("missing field `{field}`")),
+            answer
+                .message
+                .contains(&format!("missing field `/{field}`")),
             "{}",
             answer.message
         );
@@ -404,7 +406,7 @@ fn an_unknown_key_beside_the_payload_is_refused() {
     settle(&mut gate);
     let error = home.answer("more.json.error").unwrap().error.unwrap();
     assert!(
-        error.message.contains("unknown field `approved`"),
+        error.message.contains("unknown field `/approved`"),
         "{}",
         error.message
     );

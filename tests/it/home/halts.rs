@@ -271,7 +271,7 @@ fn a_halt_that_cannot_be_says_what_exists() {
         (
             json!({"keep_orders": "yes", "reason": "r"}),
             Code::MalformedPayload,
-            "boolean",
+            "true or false",
         ),
     ]
     .into_iter()

@@ -142,7 +142,7 @@ fn a_close_that_cannot_be_carried_out_says_what_would_work() {
         (
             json!({"size": null}),
             Code::MalformedPayload,
-            "not an amount",
+            "`/payload/size` is null",
         ),
         (json!({"reason": " "}), Code::MalformedPayload, "reason"),
         (

@@ -84,7 +84,10 @@ fn a_limited_request_uses_up_no_id_and_is_decided_afresh_later() {
             (&answer["status"], &answer["error"]["code"]),
             (&json!("rate_limited"), &json!("RATE_LIMITED"))
         );
-        assert_eq!(answer["data"], json!({"retryAfterMs": 61_000}));
+        assert_eq!(
+            answer["data"],
+            json!({"retryAfterMs": 61_000, "retry": "after", "retry_after_ms": 61_000})
+        );
     }
     // After a restart or a rebuild the request is still limited, and its id is still unused.
     drop(home);

@@ -483,7 +483,11 @@ pub(crate) fn no_id_is_decided_twice(decided: &BTreeMap<u64, Decision>) -> Resul
                 known == Some(&original),
                 "line {seq} replays {original}, {source} {id} is {known:?}"
             );
-        } else if !stands_aside && let Some(before) = first.insert((source, id), *seq) {
+        } else if !stands_aside
+            && let Some(before) = first.insert((source, id), *seq)
+            // A request whose shape was refused may be repaired under its id.
+            && !(decision.attempt > 0 && decided[&before].leaves_id_open())
+        {
             return Err(format!(
                 "{source} {id} is decided in lines {before} and {seq}"
             ));

@@ -307,12 +307,12 @@ fn bad_rows_are_refused_whole_and_say_which() {
         (
             json!({"quotes": [{"time": now, "bid": 1, "ask": 2, "mid": 1.5}]}),
             Code::MalformedPayload,
-            "unknown field `mid`",
+            "unknown field `/payload/quotes/0/mid`",
         ),
         (
             json!({"quotes": [quote(-1, "1", "2")], "source": "x"}),
             Code::MalformedPayload,
-            "unknown field `source`",
+            "unknown field `/payload/source`",
         ),
     ];
     let known = home.state().book.clone();

@@ -192,6 +192,14 @@ fn check_key_id(key_id: &str) -> Result<(), PayloadError> {
 
 fn add_key(turn: &Turn<'_>, add: &AddKey) -> Result<Outcome, Refusal> {
     if !turn.rules.principals.contains_key(&add.principal) {
+        if let Some(fault) = &turn.state.rulebook.fault {
+            let what = format!(
+                "`{}` is not among the principals of the last valid rules, and the rule files \
+                    cannot be read: {fault}",
+                add.principal
+            );
+            return Err(Refusal::new(Code::RulebookInvalid, what));
+        }
         let what = format!(
             "`{}` is not in rules/principals.yaml; a person adds it there first",
             add.principal

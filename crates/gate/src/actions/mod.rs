@@ -14,6 +14,7 @@ pub mod clock_accept;
 pub mod control_apply;
 pub mod council_request;
 pub mod council_verdict;
+pub mod examples;
 pub mod fills_list;
 pub mod funding_update;
 pub mod grant_add;
@@ -56,6 +57,7 @@ pub use self::row::{
     AGENT, ANYBODY, Admission, FEEDS, Freshness, HUMAN, Lane, Rate, Row, Rules, SPEAKERS, Tool,
 };
 use super::decide::Needs;
+use super::faults::{self, Complaint, Locate};
 use super::handle::{Outcome, Turn};
 use super::prepare::{Authentic, Refusal};
 #[cfg(feature = "schema")]
@@ -65,7 +67,10 @@ use spoolgate_rules::Rulebook;
 use spoolgate_rules::principals::Role;
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::admin::REASON_BYTES_MAX;
+use spoolgate_wire::admission::AdmissionAttempt;
+use spoolgate_wire::control::ControlAttempt;
 use spoolgate_wire::envelope::REQUEST_BYTES_MAX;
+use spoolgate_wire::faults::Faults;
 use spoolgate_wire::orders::Empty;
 use spoolgate_wire::payload::{Payload, PayloadError};
 use spoolgate_wire::schema::HasSchema;
@@ -176,7 +181,18 @@ trait ErasedPayload: fmt::Debug + Send + Sync {
 pub struct Body {
     /// The action's row.
     pub rule: &'static Row,
+    /// What is wrong with a payload whose contract answers it nevertheless; empty for all others.
+    pub malformed: Option<Arc<Malformed>>,
     payload: Arc<dyn ErasedPayload>,
+}
+
+/// What is wrong with a payload.
+#[derive(Debug)]
+pub struct Malformed {
+    /// In one sentence.
+    pub words: String,
+    /// All faults.
+    pub faults: Faults,
 }
 
 impl Body {
@@ -184,6 +200,7 @@ impl Body {
     pub fn of<A: Action>(payload: A::Payload) -> Body {
         Body {
             rule: const { &A::ROW },
+            malformed: None,
             payload: Arc::new(Of::<A>(payload)),
         }
     }
@@ -195,6 +212,29 @@ impl Body {
             rule,
             ..Body::of::<portfolio_get::PortfolioGet>(Empty {})
         }
+    }
+
+    /// Adds what is wrong with a payload whose contract answers it nevertheless.
+    pub(super) fn with_faults(
+        self,
+        action: &'static dyn ErasedAction,
+        text: &str,
+        locate: Locate<'_>,
+    ) -> Body {
+        let decision = self
+            .payload()
+            .and_then(|it: &ControlAttempt| it.decision.as_ref().err());
+        let task = self
+            .payload()
+            .and_then(|it: &AdmissionAttempt| it.body.as_ref().err());
+        let why = decision
+            .map(|why| Complaint::of_decision(why, text))
+            .or_else(|| task.map(|why| Complaint::of_payload(why, text)));
+        let malformed = why.map(|why| {
+            let (words, faults) = faults::in_payload(action, text, why, locate);
+            Arc::new(Malformed { words, faults })
+        });
+        Body { malformed, ..self }
     }
 
     /// The payload, if it has this type.
@@ -350,15 +390,7 @@ pub fn rows() -> impl ExactSizeIterator<Item = &'static Row> {
 
 /// Checks the reason that a person gives.
 fn check_reason(reason: &str) -> Result<(), PayloadError> {
-    if reason.trim().is_empty() || reason.len() > REASON_BYTES_MAX {
-        return Err(PayloadError::Length {
-            field: "reason",
-            found: reason.len(),
-            demand: "say why in",
-            most: REASON_BYTES_MAX,
-        });
-    }
-    Ok(())
+    PayloadError::check_said("reason", reason, "say why in", REASON_BYTES_MAX)
 }
 
 /// The table in `docs/contracts.md`.

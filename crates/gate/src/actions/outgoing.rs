@@ -184,6 +184,7 @@ impl ErasedAction for Outgoing {
     fn read(&'static self, text: &str) -> Result<Body, PayloadError> {
         let call = GatewayCall::read(self.row.name.as_str(), text)?;
         Ok(Body {
+            malformed: None,
             rule: &self.row,
             payload: Arc::new(call),
         })

@@ -2,12 +2,12 @@
 
 use serde_json::value::RawValue;
 
-use super::{Decided, MEMBER_BYTES_MAX};
+use super::{Decided, MEMBER_BYTES_MAX, retry};
 use crate::actions::Lane;
 use crate::handle::{Judged, Outcome, Turn};
 use crate::outbox;
 use crate::prepare::{Authentic, Origin, Prepared, Refusal};
-use crate::record::{Decision, MarketRows, Ruling, Status};
+use crate::record::{Decision, MarketRows, Metadata, Ruling, Status};
 use crate::rules;
 use crate::sealing;
 use crate::state::Change;
@@ -72,8 +72,7 @@ pub(super) fn refuse(decision: &mut Decision, refusal: &Refusal) {
     } else {
         Status::Rejected
     };
-    decision.metadata.code = Some(refusal.code);
-    decision.metadata.message = Some(refusal.message.clone());
+    decision.metadata = Metadata::of(refusal.clone());
 }
 
 /// Writes an outcome into its line. Returns the market lines that come before it.
@@ -239,6 +238,7 @@ pub(super) fn finish(
     }
     let (market, changes) = handed_over(turn, market, std::mem::take(&mut decision.changes));
     decision.changes = changes;
+    retry::complete(turn, &mut decision);
     let before = u64::try_from(market.len()).unwrap_or(u64::MAX);
     let seq = turn.seq.saturating_add(before);
     decision.id = seq.to_string();

@@ -29,6 +29,23 @@ pub struct Seen {
     pub request_hash: String,
     /// The line that answered it.
     pub seq: u64,
+    /// How many requests under this id it replaced.
+    pub attempt: u32,
+    /// Whether its shape was refused, so that a repaired request may replace it.
+    pub is_open: bool,
+}
+
+/// How often a request may be repaired under its id.
+pub const REPAIRS_MAX: u32 = 8;
+
+impl Seen {
+    /// Whether a request of this sender, with this hash, is decided afresh and replaces this one.
+    pub fn is_open_to(&self, source: &str, request_hash: &str) -> bool {
+        self.is_open
+            && self.attempt < REPAIRS_MAX
+            && self.source == source
+            && self.request_hash != request_hash
+    }
 }
 
 /// The unbounded facts that a decision needs; the host looks them up and fills [`Lookups`].

@@ -1,7 +1,7 @@
 //! The checks between authentication and the action's own checks: whether the answer may go under
 //! the request's id, and whether the sender may do this now.
 
-use super::{ANSWER_LOST, PRUNED_WITH};
+use super::{ANSWER_LOST, PRUNED_WITH, REPAIRS_MAX, Seen};
 use crate::actions::{Body, Freshness};
 use crate::handle::Turn;
 use crate::prepare::{Authentic, Origin, Prepared, Refusal};
@@ -39,11 +39,13 @@ pub(crate) fn may_answer_by_id(
         );
         return Err(Refusal::new(Code::WrongSpool, what));
     }
+    let is_repaired =
+        |seen: &Seen| seen.is_open_to(envelope.source.as_str(), &authentic.request_hash);
     if let Some(seen) = turn
         .lookups
         .seen
         .as_ref()
-        .filter(|_| turn.lookups.answer_is_lost)
+        .filter(|seen| turn.lookups.answer_is_lost && !is_repaired(seen))
     {
         let what = format!(
             "file `{}`: the answer stored in ledger line {} {ANSWER_LOST}: `audit/blobs` lacks a \
@@ -55,12 +57,21 @@ pub(crate) fn may_answer_by_id(
     let other = [&turn.lookups.seen, &turn.lookups.seen_in_spool]
         .into_iter()
         .flatten()
+        .filter(|seen| !is_repaired(seen))
         .find(|seen| {
             seen.source != envelope.source.as_str() || seen.request_hash != authentic.request_hash
         });
     match other {
         Some(seen)
             if request.origin == Origin::Local && seen.source != envelope.source.as_str() => {}
+        Some(seen) if seen.is_open && seen.source == envelope.source.as_str() => {
+            let what = format!(
+                "file `{}`: the request under the id `{}` was repaired {REPAIRS_MAX} times, the \
+                    maximum; the answer of ledger line {} stands",
+                request.file, envelope.id, seen.seq
+            );
+            return Err(Refusal::new(Code::RequestIdConflict, what));
+        }
         Some(seen) => {
             let what = format!(
                 "file `{}`: id `{}` was already used by another request (ledger line {}), whose \
@@ -117,16 +128,15 @@ pub(crate) fn may_do(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Res
     if turn.granted.is_some() {
         return Ok(());
     }
-    let own_max_s = || {
-        let of_all = turn.rules.safety.request_age_max_s;
-        rule.request_age_max_s.map_or(of_all, |own| own.get())
-    };
-    let age_max_s = match body.rule.freshness {
+    let freshness = body.rule.freshness;
+    match freshness {
         // Checked in a row of the check vector, where entries and exits differ, or not at all.
         Freshness::Exit => return rates::idle_refusal(turn, authentic, body).map_or(Ok(()), Err),
         Freshness::ByClass | Freshness::Never => return Ok(()),
-        Freshness::Halt => (*turn.rules.safety.exit_age_max_s).max(own_max_s()),
-        Freshness::Request => own_max_s(),
+        Freshness::Halt | Freshness::Request => {}
+    }
+    let Some(age_max_s) = turn.age_max_s(freshness, Some(rule), false) else {
+        return Ok(());
     };
     let ahead_max_s = turn.rules.safety.request_ahead_max_s;
     let age_ms = turn

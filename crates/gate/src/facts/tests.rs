@@ -84,7 +84,7 @@ fn unread(action: &str, payload: &str) -> Authentic {
         signature: "ab".to_owned(),
         causality: None,
     };
-    let body = read_body(&envelope, payload.len());
+    let body = read_body(&envelope, payload.len(), &|_| None);
     let hash = String::new();
     Authentic {
         envelope,

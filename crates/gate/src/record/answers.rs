@@ -127,7 +127,7 @@ impl Decision {
                 Status::Rejected | Status::Pending | Status::Error => AnswerStatus::Error,
                 Status::Held => AnswerStatus::RequiresApproval,
             },
-            data,
+            data: self.metadata.with_repair(data)?,
             removed: None,
             redacted: false,
             error,
@@ -183,6 +183,16 @@ impl Decision {
             checks_passed: self.answered_rows(true),
         };
         Ok(Some(serde_json::value::to_raw_value(&body)?))
+    }
+
+    /// Returns how long its sender is told to wait, milliseconds; `None` if it is not.
+    pub(crate) fn waits_ms(&self) -> Option<u64> {
+        let retry = |data: &RawValue| serde_json::from_str::<Retry>(data.get()).ok();
+        let data = self
+            .data
+            .as_deref()
+            .filter(|_| self.status == Status::RateLimited);
+        data.and_then(retry).map(|retry| retry.retry_after_ms)
     }
 
     /// The check vector and the headroom, as an answer shows them.

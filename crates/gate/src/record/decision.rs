@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use super::error::RecordError;
 use crate::actions::Lane;
 use crate::approvals;
+use crate::prepare::Refusal;
 use crate::rates::Bucket;
 use crate::state::Change;
 use spoolgate_admission::Receipt;
@@ -13,9 +14,10 @@ use spoolgate_wire::amount::Amount;
 use spoolgate_wire::answer::AnswerError;
 use spoolgate_wire::approvals::HoldId;
 use spoolgate_wire::checks::CheckRow;
-use spoolgate_wire::code::Code;
+use spoolgate_wire::code::{Code, Retry};
 use spoolgate_wire::ids::OrderId;
 use spoolgate_wire::orders::Headroom;
+use spoolgate_wire::repair::Repair;
 use spoolgate_wire::sealed::Field;
 use spoolgate_wire::time::Time;
 
@@ -82,9 +84,33 @@ pub struct Metadata {
     /// The line whose stored answer was given again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay_of: Option<u64>,
+    /// Whether and how its sender may try again; absent from lines of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repair: Option<Box<Repair>>,
 }
 
 impl Metadata {
+    /// The metadata of a refusal.
+    pub(crate) fn of(refusal: Refusal) -> Metadata {
+        Metadata {
+            code: Some(refusal.code),
+            message: Some(refusal.message),
+            replay_of: None,
+            repair: Some(Box::new(refusal.repair)),
+        }
+    }
+
+    /// Adds how to try again to the body of a refusal.
+    pub(super) fn with_repair(
+        &self,
+        data: Option<Box<RawValue>>,
+    ) -> Result<Option<Box<RawValue>>, serde_json::Error> {
+        match &self.repair {
+            Some(repair) => repair.added_to(data).map(Some),
+            None => Ok(data),
+        }
+    }
+
     /// The reason as it is answered.
     pub(super) fn answered(&self) -> Option<AnswerError> {
         let message = |code: Code| {
@@ -97,6 +123,11 @@ impl Metadata {
             message: message(code),
         })
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// A request and its decision in one line: nothing outside happened in between.
@@ -140,6 +171,9 @@ pub struct Decision {
     /// The rate that it counts in among its sender's messages; absent if it does not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Bucket>,
+    /// How many requests under its id, whose shapes were refused, it replaces; absent if none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub attempt: u32,
     /// The payload's type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_type: Option<String>,
@@ -239,6 +273,12 @@ impl Decision {
     pub fn uses_up_its_id(&self) -> bool {
         let is_left_over = |code: Code| code.stands_aside() || code.is_for_later();
         self.key_id.is_some() && !self.metadata.code.is_some_and(is_left_over)
+    }
+
+    /// Whether its sender may repair it under its id: then another request replaces its answer.
+    pub fn leaves_id_open(&self) -> bool {
+        let repair = self.metadata.repair.as_deref();
+        self.uses_up_its_id() && repair.is_some_and(|repair| repair.retry == Retry::SameId)
     }
 
     /// The sender, if this request is a sign of life. A copy of an earlier request is not, nor is

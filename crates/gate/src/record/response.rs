@@ -110,7 +110,7 @@ impl Response {
             } else {
                 AnswerStatus::Error
             },
-            data,
+            data: self.metadata.with_repair(data)?,
             removed: self.removed,
             redacted: false,
             error: self.metadata.answered(),

@@ -1,13 +1,14 @@
 //! Schemas of answers and of their `data`.
 
 use schemars::Schema;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::derive::{Body, variant, written};
 use super::tidy;
 use crate::actions::{Admission, ErasedAction, Rules};
 use crate::record::{AdmissionAnswer, HeldAnswer, LimitedAnswer, OrderAnswer};
 use spoolgate_wire::answer::Answer;
+use spoolgate_wire::repair::Repair;
 
 /// The answer to any request.
 pub(super) fn answer() -> Body {
@@ -36,12 +37,19 @@ pub(super) fn body(action: &'static dyn ErasedAction) -> Body {
     add(&mut choices, variant::<OrderAnswer<'_>>("Rejected"));
     add(&mut choices, written::<LimitedAnswer<'_>>());
     add(&mut choices, retry());
+    let advice = written::<Repair>();
+    let advice = tidy::tidied(advice.to_value());
+    let advice = advice.get("properties").and_then(Value::as_object).cloned();
+    let advice = advice.unwrap_or_default();
+    for choice in &mut choices {
+        allow(choice, &advice);
+    }
     let about = format!(
         "`data` of answers to `{}`: what was asked for, or why it is not to be had: refused, \
-            held, or too much at a time. Answers to what could not be read have none.",
+            held, or too much at a time. Every refusal says whether and how to try again.",
         row.name
     );
-    let schema = schemars::json_schema!({"anyOf": choices});
+    let schema = schemars::json_schema!({"anyOf": choices, "properties": advice});
     Body {
         schema,
         about,
@@ -49,7 +57,18 @@ pub(super) fn body(action: &'static dyn ErasedAction) -> Body {
     }
 }
 
-/// A body that states only how long to wait.
+/// Allows these members in an object besides its own. Their schemas stand once, beside the choices.
+fn allow(choice: &mut Value, members: &Map<String, Value>) {
+    let is_closed = choice.get("additionalProperties") == Some(&Value::Bool(false));
+    if let Some(Value::Object(own)) = choice.get_mut("properties").filter(|_| is_closed) {
+        for (name, schema) in members {
+            let about = json!({"description": schema.get("description")});
+            own.entry(name.clone()).or_insert(about);
+        }
+    }
+}
+
+/// A body that states only whether and how to try again.
 fn retry() -> Schema {
     schemars::json_schema!({
         "type": "object",
@@ -59,7 +78,6 @@ fn retry() -> Schema {
                 "description": "How long to wait before the same is sent again, milliseconds.",
             },
         },
-        "required": ["retryAfterMs"],
         "additionalProperties": false,
     })
 }

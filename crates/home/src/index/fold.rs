@@ -79,6 +79,10 @@ pub fn fold(
             if let Some((id, seen)) = consumed_id(decision, seq) {
                 if decision.hold.is_some() {
                     store.replace_request(id, &decision.spool, &seen)?;
+                } else if decision.metadata.replay_of.is_some() {
+                    store.copy_request(id, &decision.spool, &seen)?;
+                } else if decision.attempt > 0 {
+                    store.repair_request(id, &decision.spool, &seen)?;
                 } else {
                     store.insert_request(id, &decision.spool, &seen)?;
                 }
@@ -246,6 +250,8 @@ fn consumed_id(decision: &Decision, seq: u64) -> Option<(&str, Seen)> {
         source: decision.source.clone()?,
         request_hash: decision.request_hash.clone()?,
         seq,
+        attempt: decision.attempt,
+        is_open: decision.leaves_id_open(),
     };
     Some((decision.request_id.as_deref()?, seen))
 }

@@ -100,6 +100,18 @@ pub enum Hold {
 /// of the index reads the whole WAL.
 const BESIDE_BYTES_MAX: u64 = 256 * 1024;
 
+/// Separates the hash of a request whose id is open from the number of its attempt.
+const OPEN: char = '/';
+
+/// The hash of a request as its row has it. A column of its own would need a rebuild, and a home
+/// whose segments were pruned has no lines to rebuild from.
+fn marked(seen: &Seen) -> String {
+    match seen.is_open {
+        true => format!("{}{OPEN}{}", seen.request_hash, seen.attempt),
+        false => seen.request_hash.clone(),
+    }
+}
+
 /// The open index.
 #[derive(Debug)]
 pub struct Store {
@@ -582,10 +594,38 @@ impl Store {
                 seen.source,
                 id,
                 spool,
-                seen.request_hash,
+                marked(seen),
                 to_sql(seen.seq)?
             ])?;
         Ok(())
+    }
+
+    /// Records a request that replaces one whose shape was refused, in every spool.
+    pub fn repair_request(&self, id: &str, spool: &str, seen: &Seen) -> Result<(), StoreError> {
+        self.database
+            .prepare_cached(
+                "UPDATE requests SET request_hash = ?1, seq = ?2 WHERE source = ?3 AND id = ?4",
+            )?
+            .execute(params![marked(seen), to_sql(seen.seq)?, seen.source, id])?;
+        self.insert_request(id, spool, seen)
+    }
+
+    /// Records that a request was answered again, as it may be in another spool.
+    pub fn copy_request(&self, id: &str, spool: &str, seen: &Seen) -> Result<(), StoreError> {
+        let copied = self
+            .database
+            .prepare_cached(
+                "INSERT OR IGNORE INTO requests (source, id, spool, request_hash, seq) SELECT \
+                    source, id, ?1, request_hash, seq FROM requests WHERE source = ?2 AND id = ?3 \
+                    LIMIT 1",
+            )?
+            .execute(params![spool, seen.source, id])?;
+        // An index of only the newest lines lacks the line that was copied.
+        if copied == 0 {
+            self.insert_request(id, spool, seen)
+        } else {
+            Ok(())
+        }
     }
 
     /// Makes another line answer a request that was held, in every spool that it came through.
@@ -622,11 +662,17 @@ impl Store {
                     };
                     Ok(Some((row.get(0)?, row.get(1)?, seq)))
                 })?;
-        row.map(|(source, request_hash, seq)| {
+        row.map(|(source, marked, seq)| {
+            let open = marked.split_once(OPEN);
             Ok(Seen {
                 source,
-                request_hash,
+                request_hash: open.map_or(marked.as_str(), |(hash, _)| hash).to_owned(),
                 seq: from_sql(seq)?,
+                attempt: open.map_or(Ok(0), |(_, attempt)| {
+                    let damaged = |_| StoreError::Damaged(format!("`{marked}` is not a hash"));
+                    attempt.parse().map_err(damaged)
+                })?,
+                is_open: open.is_some(),
             })
         })
         .transpose()

@@ -115,7 +115,7 @@ impl Cases<'_> {
         self.broken("act", code, "action", |text| {
             swap_value(text, "action", r#""order|submit""#)
         });
-        self.broken("extra", code, "unknown field `role`", |text| {
+        self.broken("extra", code, "unknown field `/role`", |text| {
             text.replacen('{', r#"{"role":"human","#, 1)
         });
         let long = format!("\"{}\"", "a".repeat(50_000));
@@ -136,11 +136,20 @@ impl Cases<'_> {
         };
         for (n, (payload, field)) in [
             (with(r#""size":"0.002","#, ""), "size"),
-            (with(r#""size":"0.002""#, r#""size":null"#), "amount"),
-            (with(r#""size":"0.002""#, r#""size":["0.002"]"#), "amount"),
-            (with(r#""size":"0.002""#, r#""size":1e999"#), "amount"),
-            (with(r#""size":"0.002""#, r#""size":1e-3"#), "amount"),
-            (with(r#""size":"0.002""#, r#""size":"+0.002""#), "amount"),
+            (with(r#""size":"0.002""#, r#""size":null"#), "/payload/size"),
+            (
+                with(r#""size":"0.002""#, r#""size":["0.002"]"#),
+                "/payload/size",
+            ),
+            (
+                with(r#""size":"0.002""#, r#""size":1e999"#),
+                "/payload/size",
+            ),
+            (with(r#""size":"0.002""#, r#""size":1e-3"#), "/payload/size"),
+            (
+                with(r#""size":"0.002""#, r#""size":"+0.002""#),
+                "/payload/size",
+            ),
             (with(r#""size":"0.002""#, r#""size":"0""#), "size"),
             (with(r#""size":"0.002""#, r#""size":-1"#), "size"),
             (
@@ -148,23 +157,23 @@ impl Cases<'_> {
                     r#""size":"0.002""#,
                     r#""size":9999999999999999999999999999999999"#,
                 ),
-                "amount",
+                "/payload/size",
             ),
             (with(r#""side":"buy""#, r#""side":"BUY""#), "BUY"),
             (
                 with(r#""side":"buy""#, r#""side":{"buy":null}"#),
-                "expected a string",
+                "expected one of",
             ),
             (
                 with(
                     r#""order_type":"market""#,
                     r#""order_type":{"market":null}"#,
                 ),
-                "expected a string",
+                "expected one of",
             ),
             (
                 with(r#""stop_price":"6700""#, r#""stop_price":null"#),
-                "amount",
+                "/payload/stop_price",
             ),
             (
                 with(r#""side":"buy""#, r#""side":"buy","override":true"#),
@@ -185,7 +194,11 @@ impl Cases<'_> {
             ("market.get", r#"{"symbol":"BTC USD"}"#, "symbol"),
             ("halt.set", r#"{"reason":""}"#, "reason"),
             ("halt.set", r#"{"principal":null,"reason":"r"}"#, ""),
-            ("order.cancel", r#"{"order_id":"o-01"}"#, "order id"),
+            (
+                "order.cancel",
+                r#"{"order_id":"o-01"}"#,
+                "/payload/order_id",
+            ),
             (
                 "order.tighten_stop",
                 r#"{"order_id":"o-1","new_stop":0}"#,

@@ -1,0 +1,200 @@
+//! Everything that is wrong with the shape of a request, for its sender to repair.
+
+use std::sync::LazyLock;
+
+use serde_json::{Value, json};
+
+use super::actions::ErasedAction;
+use super::actions::examples::example;
+use super::prepare::Refusal;
+use super::schemas;
+use spoolgate_wire::code::Code;
+use spoolgate_wire::control::ControlError;
+use spoolgate_wire::envelope::EnvelopeError;
+use spoolgate_wire::faults::{Faults, Subject, all, one};
+use spoolgate_wire::json::JsonError;
+use spoolgate_wire::payload::PayloadError;
+use spoolgate_wire::repair::{Fault, Place};
+
+/// Where a value is in the sender's file, by its JSON pointer. From a ledger line, as it was
+/// recorded.
+pub(super) type Locate<'a> = &'a dyn Fn(&str) -> Option<Place>;
+
+/// JSON pointer of the payload within a request.
+const PAYLOAD: &str = "/payload";
+
+/// The schema of the envelope without those of the payloads, and a valid one.
+static ENVELOPE: LazyLock<(Value, Value)> = LazyLock::new(|| {
+    let mut schema = schemas::schema("request").unwrap_or_default();
+    if let Value::Object(members) = &mut schema {
+        members.remove("allOf");
+        members.remove("$defs");
+    }
+    let example = json!({
+        "id": "r-1",
+        "timestamp": "2026-03-02T12:00:00Z",
+        "action": "portfolio.get",
+        "payload": {},
+        "source": "trend-bot",
+        "signature": "0".repeat(64),
+        "causality": {"root_task_id": "task-1", "parent_task_id": null, "capability_id": "search"},
+    });
+    (schema, example)
+});
+
+/// What a reader says about a value that it refuses.
+pub(super) struct Complaint {
+    /// JSON pointer of the value below the payload.
+    pointer: String,
+    /// What is wrong with it.
+    words: String,
+    /// Whether these words are better than those that follow from the schema.
+    is_specific: bool,
+}
+
+impl Complaint {
+    pub(super) fn of_payload(why: &PayloadError, payload: &str) -> Complaint {
+        Complaint {
+            pointer: why.pointer(payload),
+            words: why.to_string(),
+            is_specific: !why.is_of_shape(),
+        }
+    }
+
+    pub(super) fn of_decision(why: &ControlError, payload: &str) -> Complaint {
+        if let ControlError::Malformed(why) = why {
+            return Complaint::of_payload(why, payload);
+        }
+        Complaint {
+            pointer: why
+                .member()
+                .map(|name| format!("/{name}"))
+                .unwrap_or_default(),
+            words: why.to_string(),
+            is_specific: true,
+        }
+    }
+}
+
+/// Finds everything that is wrong with the payload of an action whose reader refuses it. Returns it
+/// also in one sentence.
+pub(super) fn in_payload(
+    action: &'static dyn ErasedAction,
+    payload: &str,
+    why: Complaint,
+    locate: Locate<'_>,
+) -> (String, Faults) {
+    let row = action.row();
+    let schema = schemas::schema(row.name.as_str()).unwrap_or_default();
+    let example = serde_json::from_str(example(row.name)).unwrap_or_default();
+    let subject = Subject {
+        schema: &schema,
+        example: &example,
+        root: PAYLOAD,
+        sealed: row.sealed,
+    };
+    let mut faults = all(&subject, payload);
+    if faults.listed.is_empty() {
+        faults
+            .listed
+            .push(one(&subject, payload, &why.pointer, &why.words));
+    }
+    let faults = located(faults, locate);
+    let is_single = faults.listed.len() == 1 && faults.more == 0;
+    let words = match is_single && why.is_specific {
+        true => why.words,
+        false => in_words(&faults),
+    };
+    (words, faults)
+}
+
+/// Adds the positions of values.
+fn located(mut faults: Faults, locate: Locate<'_>) -> Faults {
+    for fault in &mut faults.listed {
+        fault.at = locate(&fault.pointer);
+    }
+    faults
+}
+
+/// Says in one sentence what is wrong.
+fn in_words(faults: &Faults) -> String {
+    let Some(first) = faults.listed.first() else {
+        return "its shape is wrong".to_owned();
+    };
+    let Fault {
+        pointer,
+        at,
+        got,
+        expected,
+        ..
+    } = first;
+    let what = match got.as_str() {
+        "nothing" => format!("missing field `{pointer}`: expected {expected}"),
+        _ if first.is_unknown() => format!("unknown field `{pointer}`: {expected}"),
+        _ if pointer.is_empty() => format!("it is {got}: expected {expected}"),
+        _ => format!("`{pointer}` is {got}: expected {expected}"),
+    };
+    let place = at.map(|at| format!("at line {}, column {}: ", at.line, at.column));
+    let place = place.unwrap_or_default();
+    let count = u64::try_from(faults.listed.len()).unwrap_or(u64::MAX);
+    match count.saturating_add(faults.more) {
+        1 => format!("{place}{what}"),
+        count => format!("{count} faults, the first {place}{what}"),
+    }
+}
+
+impl Refusal {
+    /// The refusal with these faults, for the sender to repair.
+    pub(super) fn with_faults(mut self, faults: Faults) -> Refusal {
+        self.repair.faults = faults.listed;
+        self.repair.faults_more = faults.more;
+        self
+    }
+}
+
+/// The refusal of bytes that are not strict JSON.
+pub(super) fn refused_json(shown: &str, why: &JsonError) -> Refusal {
+    let JsonError {
+        kind, line, column, ..
+    } = why;
+    let fault = Fault {
+        pointer: String::new(),
+        at: Some(Place {
+            line: *line,
+            column: *column,
+        }),
+        got: kind.to_string(),
+        expected: "one JSON object".to_owned(),
+        example: None,
+    };
+    let faults = Faults {
+        listed: vec![fault],
+        more: 0,
+    };
+    Refusal::new(Code::MalformedJson, format!("file `{shown}`: {why}")).with_faults(faults)
+}
+
+/// The refusal of bytes that are not an envelope. Nothing that a stranger wrote is repeated: nobody
+/// has signed it.
+pub(super) fn refused_envelope(
+    shown: &str,
+    text: &str,
+    why: &EnvelopeError,
+    locate: Locate<'_>,
+) -> Refusal {
+    let (schema, example) = &*ENVELOPE;
+    let subject = Subject {
+        schema,
+        example,
+        root: "",
+        sealed: &["/payload", "/causality"],
+    };
+    let faults = located(all(&subject, text), locate);
+    let is_single = faults.listed.len() == 1 && faults.more == 0;
+    let is_specific = matches!(why, EnvelopeError::Form(_)) && is_single;
+    let words = match is_specific || faults.listed.is_empty() {
+        true => why.to_string(),
+        false => in_words(&faults),
+    };
+    Refusal::new(Code::MalformedEnvelope, format!("file `{shown}`: {words}")).with_faults(faults)
+}
