@@ -1,6 +1,7 @@
 //! `spoolgate council`: cases before the council. Reading takes no lock. `decide` sends signed
 //! files through the gate; for unsigned files it only calculates the decision.
 
+mod check;
 mod decide;
 
 use std::path::{Path, PathBuf};
@@ -54,6 +55,21 @@ pub(super) enum Command {
         case: RequestId,
         /// The role: its name or an alias.
         role: String,
+    },
+    /// Say what a verdict would count as, before it is signed: needs no key and no gate.
+    #[command(
+        after_help = "Examples:\n  spoolgate council check c-0123456789abcdef answer.json\n  \
+            ./my-model < brief.md | spoolgate --format json council check c-0123456789abcdef -\n\n\
+            The file holds the object that the brief asks for, its inner `verdict` alone, or a \
+            signed request. Only the briefs of the case and council/roles.yaml are read.\n\nExit \
+            codes: 0 it counts as what it says, 1 it counts as less or would be refused."
+    )]
+    Check {
+        /// The case, by its alias: the name of its folder.
+        #[arg(value_parser = RequestId::parse)]
+        alias: RequestId,
+        /// The verdict; `-` for standard input.
+        file: PathBuf,
     },
     /// List cases, newest first.
     #[command(
@@ -119,6 +135,7 @@ pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exi
     match command {
         Command::Decide(args) => decide::run(home, args, output),
         Command::Brief { case, role } => print_brief(home, case, role, output),
+        Command::Check { alias, file } => check::run(home, alias, file, output),
         Command::List { open, count } => list(home, *open, *count, output),
         Command::Show { case } => show(home, case, output),
         Command::Dissent { case } => dissent(home, case, output),
@@ -236,7 +253,7 @@ fn print_brief(home: &Path, case: &RequestId, role: &str, output: &Output) -> Re
     let request = said
         .request
         .context("the request can no longer be read; run `spoolgate audit verify`")?;
-    output.raw(brief::brief(&request, &docket.case.request_sha256, rule, roles).as_bytes())?;
+    output.raw(brief::brief(&request, &docket.case, rule, roles).as_bytes())?;
     Ok(Exit::Success)
 }
 
@@ -244,6 +261,8 @@ fn print_brief(home: &Path, case: &RequestId, role: &str, output: &Output) -> Re
 #[derive(Serialize)]
 struct Listed<'a> {
     case: &'a RequestId,
+    /// The name by which its judges know it; that of its folder.
+    alias: &'a RequestId,
     change_type: &'static str,
     proposer: &'a str,
     opened_at: String,
@@ -257,6 +276,7 @@ fn listed<'a>(view: &'a View, docket: &'a Docket) -> Listed<'a> {
     let is_open = docket.closed.is_none();
     Listed {
         case: &case.id,
+        alias: case.shown(),
         change_type: case.change_type.as_str(),
         proposer: case.proposer.as_str(),
         opened_at: case.opened_at.to_string(),
@@ -290,6 +310,7 @@ fn list(home: &Path, open: bool, count: usize, output: &Output) -> Result<Exit> 
                 deadline,
                 outcome,
                 waiting_for,
+                ..
             } = listed(&view, docket);
             let state = outcome.unwrap_or("open").to_owned();
             let waiting = if outcome.is_some() {
@@ -440,6 +461,7 @@ fn show(home: &Path, case: &RequestId, output: &Output) -> Result<Exit> {
 fn print_shown(shown: &Shown<'_>, output: &Output) -> Result<()> {
     let Listed {
         case,
+        alias,
         change_type,
         proposer,
         opened_at,
@@ -449,6 +471,7 @@ fn print_shown(shown: &Shown<'_>, output: &Output) -> Result<()> {
     } = &shown.listed;
     let facts = [
         ("case", case.to_string()),
+        ("alias", alias.to_string()),
         ("change", (*change_type).to_owned()),
         ("proposer", (*proposer).to_owned()),
         (

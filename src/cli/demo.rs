@@ -52,7 +52,7 @@ const WHERE_TO_LOOK: &str = "  answers             HOME/spool/out/
   the council's case  spoolgate --home HOME council show CASE
   what runs           spoolgate --home HOME strategies list
   admitted tasks      HOME/spool/forward/agents/   (spoolgate admit verify FILE)
-  a role's brief      HOME/council/cases/CASE/briefs/
+  a role's brief      spoolgate --home HOME council brief CASE \"Risk Officer\"
   verify without us   python3 examples/verify_ledger.py HOME/audit
 ";
 

@@ -393,8 +393,14 @@ fn files_that_the_last_lines_imply_are_written_again_unchanged(then: Then) {
                 .parent()
                 .is_some_and(|folder| folder.ends_with("briefs"))
             {
+                // They tell no judge any more whose request it is.
+                let is_told = |line: &&str| {
+                    let names = ["\"request_id\": \"withheld", "\"proposer\":", "\"signer\":"];
+                    !names.iter().any(|name| line.trim_start().starts_with(name))
+                };
                 let quotes = |page: &[u8]| {
                     let page = String::from_utf8(page.to_vec()).unwrap();
+                    let page = page.lines().filter(is_told).collect::<Vec<_>>().join("\n");
                     let parts = page.split("```").map(str::to_owned);
                     parts.skip(1).step_by(2).collect::<Vec<_>>()
                 };

@@ -6,6 +6,7 @@ mod crashes;
 mod deadlines;
 mod files;
 mod redacted;
+mod secret;
 mod settling;
 mod shots;
 mod watched;

@@ -51,10 +51,10 @@ fn answers(chamber: &Chamber, program: &str, role: &str, stance: &str) {
     script(&chamber.home().join("bin").join(program), &text);
 }
 
-/// The auditor runs the script of the case; its brief says which case it is.
+/// The auditor runs the script of the case; the summary in its brief says which case it is.
 fn auditor_by_case(chamber: &Chamber, scripts: &[(&str, String)]) {
     let home = chamber.home();
-    let dispatch = "id=$(sed -n 's/^Case `\\([^`]*\\)`.*/\\1/p')\n. bin/cases/$id";
+    let dispatch = "id=$(sed -n 's/.*\"summary\": \"\\([^ ]*\\) .*/\\1/p')\n. bin/cases/$id";
     script(&home.join("bin/auditor"), dispatch);
     for (case, text) in scripts {
         script(&home.join("bin/cases").join(case), text);
@@ -63,6 +63,7 @@ fn auditor_by_case(chamber: &Chamber, scripts: &[(&str, String)]) {
 
 fn open(chamber: &Chamber, case: &str) -> String {
     let asked = request(case, "CODE_REFACTOR");
+    let asked = asked.replace("Strategy v2.1", &format!("{case} Strategy v2.1"));
     chamber.send(
         "research-bot",
         &format!("open-{case}"),

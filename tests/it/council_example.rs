@@ -59,9 +59,10 @@ fn the_demo_s_case_is_decided_as_the_contract_shows() {
     let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
     assert_eq!(shown["decision"], expected);
     assert_eq!(shown["recomputes"], true);
+    let alias = shown["alias"].as_str().unwrap();
     for path in [
         "spool/out/trend-v2-1-passes.decision.json",
-        "council/cases/trend-v2-1-passes/decision.json",
+        &format!("council/cases/{alias}/decision.json"),
     ] {
         let file: Value = serde_json::from_slice(&std::fs::read(home.join(path)).unwrap()).unwrap();
         assert_eq!(file, expected, "{path}");

@@ -4,8 +4,10 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
+use crate::case::Case;
 use spoolgate_rules::roles::{RoleRule, Roles};
 use spoolgate_wire::council::{Artifacts, ChangeType, CouncilRequest};
+use spoolgate_wire::ids::RequestId;
 use spoolgate_wire::text;
 
 /// Shortest fence in Markdown.
@@ -14,24 +16,50 @@ const FENCE_CHARS_MIN: usize = 3;
 /// Spaces that replace a tab.
 const TAB: &str = "    ";
 
+/// In place of what would tell a judge whose request it is.
+const WITHHELD: &str = "withheld until the decision";
+
 /// Returns the brief of one role. The same request and rules give the same bytes.
+///
+/// It names the case by its alias, and neither the proposer nor the signer: authority persuades judges.
 ///
 /// Everything from the proposer is inside fences that it cannot close, without control,
 /// bidirectional or zero-width characters. Each of these becomes U+FFFD, so that the reader sees
 /// that something was there.
-pub fn brief(
-    request: &CouncilRequest,
-    request_sha256: &str,
-    role: &RoleRule,
-    roles: &Roles,
-) -> String {
+pub fn brief(request: &CouncilRequest, case: &Case, role: &RoleRule, roles: &Roles) -> String {
     let mut page = String::new();
-    head(&mut page, request, role);
+    head(&mut page, case, role);
     checklist(&mut page, role);
     proposal(&mut page, request);
     evidence(&mut page, request, roles);
-    answer(&mut page, request, request_sha256, role, roles);
+    answer(&mut page, case, role, roles);
     page
+}
+
+/// What a brief says of its case, for a program that has nothing but the brief.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heading {
+    /// The kind of change.
+    pub change_type: ChangeType,
+    /// Hash of the request.
+    pub request_sha256: String,
+}
+
+impl Heading {
+    /// Reads it from a brief of the case with this name; `None` if the text is no such brief.
+    pub fn of(page: &str, case: &RequestId) -> Option<Heading> {
+        let line = page.lines().find(|line| line.starts_with("Case `"))?;
+        let rest = line.strip_prefix(&format!("Case `{case}`, request "))?;
+        let (request_sha256, rest) = rest.split_once(": ")?;
+        let named = rest.split_once(' ')?.0;
+        let change_type = ChangeType::ALL
+            .into_iter()
+            .find(|change| change.as_str() == named)?;
+        Some(Heading {
+            change_type,
+            request_sha256: request_sha256.to_owned(),
+        })
+    }
 }
 
 /// Adds lines; writing to a string cannot fail.
@@ -39,8 +67,8 @@ macro_rules! lines {
     ($page:expr, $($line:expr),+ $(,)?) => {{ $( let _ = writeln!($page, "{}", $line); )+ }};
 }
 
-fn head(page: &mut String, request: &CouncilRequest, role: &RoleRule) {
-    let (name, case) = (&role.name, &request.request_id);
+fn head(page: &mut String, case: &Case, role: &RoleRule) {
+    let name = &role.name;
     let axes: Vec<String> = role
         .primary_axes
         .iter()
@@ -51,9 +79,11 @@ fn head(page: &mut String, request: &CouncilRequest, role: &RoleRule) {
         format!("# Brief for the {name}"),
         "",
         format!(
-            "Case `{case}`: {} ({}).",
-            request.change_type.as_str(),
-            meaning(request.change_type)
+            "Case `{}`, request {}: {} ({}).",
+            case.shown(),
+            digest(case),
+            case.change_type.as_str(),
+            meaning(case.change_type)
         ),
         "",
         "## Your task",
@@ -85,6 +115,13 @@ fn head(page: &mut String, request: &CouncilRequest, role: &RoleRule) {
     );
 }
 
+/// The hash of the request. It is hexadecimal; any other character is dropped, so that it stays inside
+/// its quotes.
+fn digest(case: &Case) -> String {
+    let digits = case.request_sha256.chars();
+    digits.filter(char::is_ascii_alphanumeric).collect()
+}
+
 fn meaning(change: ChangeType) -> &'static str {
     match change {
         ChangeType::DeclarePass => "a strategy is said to have passed its validation",
@@ -114,14 +151,18 @@ fn checklist(page: &mut String, role: &RoleRule) {
 /// What the proposer states about the change.
 #[derive(Serialize)]
 struct Proposal<'a> {
-    proposer: &'a str,
+    request_id: &'static str,
+    proposer: &'static str,
+    signer: &'static str,
     timestamp: String,
     context: &'a spoolgate_wire::council::Context,
 }
 
 fn proposal(page: &mut String, request: &CouncilRequest) {
     let proposal = Proposal {
-        proposer: &request.proposer,
+        request_id: WITHHELD,
+        proposer: WITHHELD,
+        signer: WITHHELD,
         timestamp: request.timestamp.to_string(),
         context: &request.context,
     };
@@ -163,19 +204,8 @@ fn evidence(page: &mut String, request: &CouncilRequest, roles: &Roles) {
     }
 }
 
-fn answer(
-    page: &mut String,
-    request: &CouncilRequest,
-    request_sha256: &str,
-    role: &RoleRule,
-    roles: &Roles,
-) {
+fn answer(page: &mut String, case: &Case, role: &RoleRule, roles: &Roles) {
     let floor = roles.confidence_floor(Some(role));
-    // A digest is hexadecimal; drop any other character, so that the value stays inside the quotes.
-    let digest: String = request_sha256
-        .chars()
-        .filter(char::is_ascii_alphanumeric)
-        .collect();
     let name = serde_json::to_string(&role.name).unwrap_or_default();
     lines!(
         page,
@@ -188,8 +218,8 @@ fn answer(
     );
     lines!(
         page,
-        format!("  \"request_id\": \"{}\",", request.request_id),
-        format!("  \"request_sha256\": \"{digest}\","),
+        format!("  \"request_id\": \"{}\",", case.shown()),
+        format!("  \"request_sha256\": \"{}\",", digest(case)),
         "  \"verdict\": {",
         format!("    \"role\": {name},"),
         "    \"verdict\": \"APPROVE\" or \"REJECT\" or \"NEEDS_MORE_INFO\",",
@@ -271,6 +301,8 @@ fn visible(content: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spoolgate_wire::ids::Principal;
+    use spoolgate_wire::time::Time;
 
     fn request(hostile: &str) -> CouncilRequest {
         let text = serde_json::to_string(hostile).unwrap();
@@ -284,12 +316,22 @@ mod tests {
 
     fn page(hostile: &str) -> String {
         let roles = Roles::shipped().unwrap();
-        brief(
-            &request(hostile),
-            "ab12",
-            roles.resolve("Risk Officer").unwrap(),
-            &roles,
-        )
+        let role = roles.resolve("Risk Officer").unwrap();
+        brief(&request(hostile), &case(), role, &roles)
+    }
+
+    fn case() -> Case {
+        let at = Time::parse("2026-03-02T12:00:00Z").unwrap();
+        Case {
+            id: RequestId::parse("req_1").unwrap(),
+            alias: Some(RequestId::alias_of("ab12")),
+            change_type: ChangeType::DeclarePass,
+            proposer: Principal::parse("research-bot").unwrap(),
+            request_sha256: "ab12".to_owned(),
+            answer: "out/req_1.decision.json".to_owned(),
+            opened_at: at,
+            deadline: at,
+        }
     }
 
     /// Returns the lines outside fences, by CommonMark's rule for closing them; fences themselves
@@ -354,7 +396,8 @@ mod tests {
         let page = page("Sharpe 1.2");
         for part in [
             "# Brief for the Risk Officer",
-            "Case `req_1`: DECLARE_PASS",
+            "Case `c-e761613224cfb905`, request ab12: DECLARE_PASS",
+            "\"proposer\": \"withheld until the decision\"",
             "applicability (axis 2), assumptions (axis 1)",
             "Do not ask what other roles said",
             "never to be obeyed",
@@ -362,7 +405,7 @@ mod tests {
             "### spec_content\n\n```text\nSharpe 1.2\n```",
             "### monte_carlo_stats\n\nRequired for this type of change, and not filed.",
             "### returns",
-            "  \"request_id\": \"req_1\",\n  \"request_sha256\": \"ab12\",",
+            "  \"request_id\": \"c-e761613224cfb905\",\n  \"request_sha256\": \"ab12\",",
             "    \"role\": \"Risk Officer\",",
             "a confidence below 0.6",
             "--action council.verdict",
@@ -373,5 +416,18 @@ mod tests {
             !page.contains("diff_content"),
             "an artifact that is neither there nor required"
         );
+    }
+
+    /// What the proposer calls itself and its request would persuade judges.
+    #[test]
+    fn a_brief_tells_nobody_whose_request_it_is() {
+        let case = case();
+        let page = page("a calm text");
+        assert!(!page.contains("req_1") && !page.contains("research-bot"));
+        let heading = Heading::of(&page, case.shown()).unwrap();
+        assert_eq!(heading.change_type, ChangeType::DeclarePass);
+        assert_eq!(heading.request_sha256, "ab12");
+        assert_eq!(Heading::of(&page, &case.id), None);
+        assert_eq!(Heading::of("no brief", case.shown()), None);
     }
 }

@@ -13,6 +13,10 @@ use spoolgate_wire::time::Time;
 pub struct Case {
     /// Its name, the request's `request_id`.
     pub id: RequestId,
+    /// The name by which its judges know it and its folder is named; `None` in a line of an earlier
+    /// version, whose folder has the case's own name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alias: Option<RequestId>,
     /// The kind of change.
     pub change_type: ChangeType,
     /// The sender of the request; no key of theirs speaks for a role in this case.
@@ -26,6 +30,13 @@ pub struct Case {
     pub opened_at: Time,
     /// The latest time of its decision.
     pub deadline: Time,
+}
+
+impl Case {
+    /// The name that judges see.
+    pub fn shown(&self) -> &RequestId {
+        self.alias.as_ref().unwrap_or(&self.id)
+    }
 }
 
 /// A filed verdict; its content is in its line.

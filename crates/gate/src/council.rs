@@ -56,6 +56,22 @@ pub struct CaseRecord {
     pub deliberation: Deliberation,
     /// Evidence that the gate computed.
     pub evidence: Vec<Evidence>,
+    /// Who proposed it, which the briefs withhold; `None` in a decision on unsigned files and in one
+    /// of an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proposed_by: Option<ProposedBy>,
+}
+
+/// Who signed a request, and who it says it is from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProposedBy {
+    /// The principal whose key signed it.
+    pub signer: Principal,
+    /// Its member `proposer`; `None` if the request can no longer be read.
+    pub claimed: Option<String>,
+    /// Whether these two differ.
+    pub differs: bool,
 }
 
 /// A decision and what it rests on.
@@ -81,6 +97,8 @@ pub struct Closing {
 pub struct CaseOpened<'a> {
     /// The case.
     case: &'a RequestId,
+    /// The name by which its judges know it, and the name of its folder in `council/cases`.
+    alias: &'a RequestId,
     /// Roles that must answer.
     roles: &'a [&'a str],
     /// When the case must be decided.
@@ -95,7 +113,7 @@ pub struct CaseOpened<'a> {
 /// The answer to `council.verdict`.
 #[derive(Serialize, schemars::JsonSchema)]
 pub struct VerdictFiled<'a> {
-    /// The case.
+    /// The case, as the verdict names it.
     case: &'a RequestId,
     /// The role, by its name in the roster.
     role: &'a str,
@@ -258,11 +276,14 @@ impl Turn<'_> {
         let deadline_s = self.rules.roles.change(request.change_type).deadline_s;
         let required: Vec<&RoleRule> = self.rules.roles.required(request.change_type).collect();
         let roles: Vec<&str> = required.iter().map(|role| role.name.as_str()).collect();
+        let request_sha256 = self.payload_hash(authentic);
+        let alias = RequestId::alias_of(&request_sha256);
         let case = Case {
             id: request.request_id.clone(),
+            alias: Some(alias.clone()),
             change_type: request.change_type,
             proposer: envelope.source.clone(),
-            request_sha256: self.payload_hash(authentic),
+            request_sha256,
             answer: decision_path(self.rules, &envelope.source, &request.request_id),
             opened_at: self.now,
             deadline: self
@@ -275,6 +296,7 @@ impl Turn<'_> {
         };
         let data = data(&CaseOpened {
             case: &case.id,
+            alias: &alias,
             roles: &roles,
             deadline: case.deadline,
             request_sha256: &case.request_sha256,
@@ -328,10 +350,11 @@ impl Turn<'_> {
         }
         let proposer = &docket.case.proposer;
         if operator(self.rules, source) == operator(self.rules, proposer) {
+            // Nobody learns here who else works for this operator.
             let whose = if source == proposer {
                 format!("`{source}` proposed case `{id}`")
             } else {
-                format!("`{source}` has the operator of `{proposer}`, who proposed case `{id}`")
+                format!("the operator of `{source}` proposed case `{id}`")
             };
             // No grant helps, so the remedy of the code would be wrong.
             let what = format!(
@@ -358,14 +381,15 @@ impl Turn<'_> {
                     principal"
             ));
         }
+        let case = docket.case.id.clone();
         let vote = Vote {
-            case: id.clone(),
+            case: case.clone(),
             role: role.clone(),
             by: Some(source.clone()),
         };
         let filed = case::Change::VoteFiled(vote);
         let then = match &docket.closed {
-            Some(_) => Some(case::Change::CaseReopened { case: id.clone() }),
+            Some(_) => Some(case::Change::CaseReopened { case }),
             None => is_full(
                 self.rules,
                 &docket.clone().after(self.seq, [&filed]),
@@ -401,7 +425,7 @@ impl Turn<'_> {
     /// Says why a verdict comes too late to count, if it does. After the decision, only what lowers an
     /// outcome counts.
     fn too_late(&self, docket: &Docket, submit: &SubmitVerdict) -> Option<String> {
-        let id = &docket.case.id;
+        let id = &submit.request_id;
         if let Some(closed) = &docket.closed {
             let decided = format!(
                 "case `{id}` was decided {} in ledger line {}",
@@ -491,6 +515,7 @@ pub fn rule_on(rules: &Rulebook, docket: &Docket, said: &Said, earlier: Option<S
     let Case {
         id,
         change_type,
+        proposer,
         opened_at,
         ..
     } = &docket.case;
@@ -506,7 +531,17 @@ pub fn rule_on(rules: &Rulebook, docket: &Docket, said: &Said, earlier: Option<S
         })
     };
     let verdicts: Vec<Filed> = said.verdicts.iter().filter_map(filed).collect();
-    calculate(&rules.roles, &request, &verdicts, earlier)
+    let mut ruling = calculate(&rules.roles, &request, &verdicts, earlier);
+    let claimed = said
+        .request
+        .as_ref()
+        .map(|request| request.proposer.clone());
+    ruling.record.proposed_by = Some(ProposedBy {
+        signer: proposer.clone(),
+        differs: claimed.as_deref() != Some(proposer.as_str()),
+        claimed,
+    });
+    ruling
 }
 
 /// The ruling from these verdicts and the evidence computed from the request. `earlier` is the outcome
@@ -540,6 +575,7 @@ pub fn calculate(
             verdicts_sha256,
             deliberation,
             evidence,
+            proposed_by: None,
         },
     }
 }

@@ -4,10 +4,11 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use super::actions::ErasedAction;
 use super::actions::examples::example;
+use super::actions::{self, ErasedAction};
 use super::prepare::Refusal;
 use super::schemas;
+use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::code::Code;
 use spoolgate_wire::control::ControlError;
 use spoolgate_wire::envelope::EnvelopeError;
@@ -106,6 +107,21 @@ pub(super) fn in_payload(
         false => in_words(&faults),
     };
     (words, faults)
+}
+
+/// What is wrong with a payload that its action would refuse, as its sender would be told, in one
+/// sentence and one by one. `place` finds a value in the sender's file by its pointer within a
+/// request; without a request around it, the payload is at `/payload`.
+pub fn of_payload(
+    action: ActionName,
+    payload: &str,
+    place: &dyn Fn(&str) -> Option<Place>,
+) -> Option<(String, Vec<Fault>)> {
+    let action = actions::named(action.as_str())?;
+    let why = action.read(payload).err()?;
+    let why = Complaint::of_payload(&why, payload);
+    let (words, faults) = in_payload(action, payload, why, place);
+    Some((words, faults.listed))
 }
 
 /// Adds the positions of values.

@@ -20,7 +20,7 @@ pub mod elsewhere;
 pub mod events;
 pub mod exempt;
 pub mod facts;
-mod faults;
+pub mod faults;
 pub mod fired;
 pub mod flatten;
 pub mod gateway;

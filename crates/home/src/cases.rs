@@ -11,12 +11,11 @@ use super::open::Home;
 use super::rulebook;
 use super::sealed;
 use spoolgate_council::brief;
-use spoolgate_council::case::{self, Docket};
+use spoolgate_council::case::{self, Case, Docket};
 use spoolgate_gate::council::{self, Closing, Heard, Said};
 use spoolgate_gate::record::{CaseDecision, Decision};
 use spoolgate_gate::{Change, Record};
 use spoolgate_ledger::disk::Disk;
-use spoolgate_rules::Rulebook;
 use spoolgate_wire::council::{CouncilRequest, RoleVerdict, SubmitVerdict};
 use spoolgate_wire::ids::RequestId;
 use spoolgate_wire::time::Time;
@@ -28,9 +27,9 @@ pub const CASES_DIR: &str = "council/cases";
 /// a sender made due at once.
 pub const CASES_PER_BATCH: usize = 8;
 
-/// The folder of a case, below the home.
-pub fn case_dir(id: &RequestId) -> PathBuf {
-    Path::new(CASES_DIR).join(id.file_stem().as_ref())
+/// The folder of a case, below the home, by the name that its judges see.
+pub fn case_dir(shown: &RequestId) -> PathBuf {
+    Path::new(CASES_DIR).join(shown.file_stem().as_ref())
 }
 
 /// A role's name as a file name: letters and digits in lower case, `-` for everything else.
@@ -230,33 +229,25 @@ impl Projection for Cases {
 
     fn files(&self, source: &Source<'_>, (seq, record): Line<'_>) -> Result<Vec<File>, HomeError> {
         let core = source.core;
-        let disk = core.seams.disk.as_ref();
         let found = match record {
-            Record::Decision(decision) if decision.is_on_a_case() => files_of(core, seq, decision)?,
-            Record::Council(line) => files_of_decision(core, line)?,
-            Record::Input(input) => text(
-                disk,
-                input.payload.as_deref(),
-                input.payload_blob.as_deref(),
-            )?
-            .map(|text| {
-                (
-                    input.request_id.clone(),
-                    vec![(verdict_path(seq, &input.role), lines(&text))],
-                )
-            }),
+            Record::Decision(decision) => briefs_of(core, seq, decision)?,
+            Record::Council(line) => files_of_decision(source, line)?,
             Record::Redact(redaction) => match source.record(redaction.line)?.as_deref() {
-                Some(Record::Decision(decision)) if decision.opens_a_case() => {
-                    files_of(core, redaction.line, decision)?
+                Some(Record::Decision(decision)) => {
+                    let mut found = briefs_of(core, redaction.line, decision)?;
+                    if let Some((_, files)) = &mut found {
+                        files.extend(request_file(core, decision)?);
+                    }
+                    found
                 }
                 _ => None,
             },
             _ => None,
         };
-        let Some((id, files)) = found else {
+        let Some((case, files)) = found else {
             return Ok(Vec::new());
         };
-        let dir = case_dir(&id);
+        let dir = case_dir(case.shown());
         let file = |(below, bytes): CaseFile| File {
             path: dir.join(below),
             line: seq,
@@ -270,15 +261,29 @@ fn verdict_path(seq: u64, role: &str) -> PathBuf {
     Path::new("verdicts").join(format!("{seq}-{}.json", file_name_of(role)))
 }
 
-/// Returns the case of a decision line and the files that the line creates in the case's folder.
-fn files_of(
+/// Returns the case that a decision line opened and its briefs, which are all that there is to see of
+/// the case until it is decided: who judges it could be influenced by votes, and so could who proposed
+/// it. If a part of the request was redacted, a notice is in place of each brief.
+fn briefs_of(
     core: &Core,
     seq: u64,
     decision: &Decision,
-) -> Result<Option<(RequestId, Vec<CaseFile>)>, HomeError> {
+) -> Result<Option<(Case, Vec<CaseFile>)>, HomeError> {
+    let opened = decision.changes.iter().find_map(|change| match change {
+        Change::Council(case::Change::CaseOpened(case)) => Some(case),
+        _ => None,
+    });
+    let Some(case) = opened else {
+        return Ok(None);
+    };
     let disk = core.seams.disk.as_ref();
     let Some((text, is_whole)) = sealed::payload_left(disk, decision)? else {
         return Ok(None);
+    };
+    let request: Option<CouncilRequest> = match is_whole {
+        true => serde_json::from_str(&text).ok(),
+        false if core.is_redacted(seq)? => None,
+        false => return Ok(None),
     };
     // A brief states what the rulebook required when the case was opened.
     let kept;
@@ -288,84 +293,60 @@ fn files_of(
         kept = rulebook::kept(disk, &decision.rulebook);
         kept.as_ref().unwrap_or(&core.rulebook)
     };
-    if !decision.opens_a_case() {
-        let Ok(submit) = serde_json::from_str::<SubmitVerdict>(&text) else {
-            return Ok(None);
+    let briefs = rules.roles.required(case.change_type).map(|role| {
+        let text = match &request {
+            Some(request) => brief::brief(request, case, role, &rules.roles),
+            None => format!(
+                "A part of the request of case `{}` was redacted, and this brief with it.\n",
+                case.shown()
+            ),
         };
-        let path = verdict_path(seq, &council::name_of(rules, &submit.verdict.role));
-        return Ok(Some((submit.request_id, vec![(path, lines(&text))])));
-    }
-    if is_whole {
-        return Ok(opening_files(
-            rules,
-            &text,
-            decision.payload_hash.as_deref().unwrap_or_default(),
-        ));
-    }
-    Ok(if core.is_redacted(seq)? {
-        redacted_files(rules, decision, &text)
-    } else {
-        None
-    })
+        let name = format!("{}.md", file_name_of(&role.name));
+        (Path::new("briefs").join(name), text.into_bytes())
+    });
+    Ok(Some((case.clone(), briefs.collect())))
 }
 
-/// Returns the files of a council decision: the decision and the record that it rests on.
+/// Returns the file of a request, with what is left of it.
+fn request_file(core: &Core, decision: &Decision) -> Result<Option<CaseFile>, HomeError> {
+    let left = sealed::payload_left(core.seams.disk.as_ref(), decision)?;
+    Ok(left.map(|(text, _)| (PathBuf::from("request.json"), lines(&text))))
+}
+
+/// Returns the files of a council decision: the decision, the record that it rests on, the request and
+/// the verdicts.
 fn files_of_decision(
-    core: &Core,
+    source: &Source<'_>,
     line: &CaseDecision,
-) -> Result<Option<(RequestId, Vec<CaseFile>)>, HomeError> {
-    let Some(decision) = core.case_decision(line)? else {
+) -> Result<Option<(Case, Vec<CaseFile>)>, HomeError> {
+    let core = source.core;
+    let disk = core.seams.disk.as_ref();
+    let (Some(decision), Some(docket)) = (
+        core.case_decision(line)?,
+        core.store.docket(&line.request_id)?,
+    ) else {
         return Ok(None);
     };
     let mut files = vec![(PathBuf::from("decision.json"), decision)];
     let record = line.record.as_ref().map(|raw| raw.get());
-    if let Some(record) = text(
-        core.seams.disk.as_ref(),
-        record,
-        line.record_blob.as_deref(),
-    )? {
+    if let Some(record) = text(disk, record, line.record_blob.as_deref())? {
         files.push((PathBuf::from("record.json"), lines(&record)));
     }
-    Ok(Some((line.request_id.clone(), files)))
-}
-
-/// The files of an opened case: its request and a brief for each required role.
-fn opening_files(
-    rules: &Rulebook,
-    request: &str,
-    sha256: &str,
-) -> Option<(RequestId, Vec<CaseFile>)> {
-    let parsed: CouncilRequest = serde_json::from_str(request).ok()?;
-    let mut files = vec![(PathBuf::from("request.json"), lines(request))];
-    for role in rules.roles.required(parsed.change_type) {
-        let name = format!("{}.md", file_name_of(&role.name));
-        let text = brief::brief(&parsed, sha256, role, &rules.roles);
-        files.push((Path::new("briefs").join(name), text.into_bytes()));
+    if let Some(Record::Decision(request)) = source.record(docket.request)?.as_deref() {
+        files.extend(request_file(core, request)?);
     }
-    Some((parsed.request_id, files))
-}
-
-/// Returns the files of a case whose request was redacted: what is left of the request, and a
-/// notice in place of each brief.
-fn redacted_files(
-    rules: &Rulebook,
-    decision: &Decision,
-    left: &str,
-) -> Option<(RequestId, Vec<CaseFile>)> {
-    let case = decision.changes.iter().find_map(|change| match change {
-        Change::Council(case::Change::CaseOpened(case)) => Some(case),
-        _ => None,
-    })?;
-    let mut files = vec![(PathBuf::from("request.json"), lines(left))];
-    for role in rules.roles.required(case.change_type) {
-        let name = format!("{}.md", file_name_of(&role.name));
-        let text = format!(
-            "A part of the request of case `{}` was redacted, and this brief with it.",
-            case.id
-        );
-        files.push((Path::new("briefs").join(name), lines(&text)));
+    for (seq, vote) in &docket.votes {
+        if !line.verdict_lines.contains(seq) {
+            continue;
+        }
+        let Some(record) = source.record(*seq)? else {
+            continue;
+        };
+        if let Some(verdict) = payload(disk, &record)? {
+            files.push((verdict_path(*seq, &vote.role), lines(&verdict)));
+        }
     }
-    Some((case.id.clone(), files))
+    Ok(Some((docket.case, files)))
 }
 
 /// Reads a verdict from a line: a signed one names its request, and a command's output is bare.

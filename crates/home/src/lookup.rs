@@ -311,6 +311,9 @@ pub fn fill(
     }
     if let Some(id) = &needs.case {
         lookups.docket = from.docket(id)?;
+        if let (None, Some(alias)) = (&lookups.docket, &needs.case_of_alias) {
+            lookups.docket = from.docket(alias)?;
+        }
         if let Some(docket) = &lookups.docket {
             lookups.signed_case = from.signed_case(docket)?;
         }

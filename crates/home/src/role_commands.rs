@@ -95,10 +95,10 @@ impl RoleCommands {
                 break;
             };
             let said = core.said(&Pending::default(), &docket)?;
-            let (role, sha256) = (rule.name.clone(), &docket.case.request_sha256);
+            let role = rule.name.clone();
             let brief = said
                 .request
-                .map(|request| brief::brief(&request, sha256, rule, &core.rulebook.roles));
+                .map(|request| brief::brief(&request, &docket.case, rule, &core.rulebook.roles));
             let failed = match brief {
                 Some(brief) => self
                     .ask(&id, &role, (spec, core.rulebook.safety.cage), brief)

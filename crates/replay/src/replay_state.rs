@@ -454,7 +454,7 @@ impl Lookup for Then<'_> {
         if self.has_ids() {
             self.past.store.seen(source, id)
         } else {
-            Ok(None)
+            Ok(self.repaired(source))
         }
     }
 
@@ -475,5 +475,17 @@ impl Lookup for Then<'_> {
 impl Then<'_> {
     fn has_ids(&self) -> bool {
         self.past.outstanding.is_some() && self.decision.hold.is_none()
+    }
+
+    /// The refused request that this one repairs, as far as its line tells.
+    fn repaired(&self, source: &str) -> Option<Seen> {
+        let attempt = self.decision.attempt.checked_sub(1)?;
+        Some(Seen {
+            source: source.to_owned(),
+            request_hash: String::new(),
+            seq: 0,
+            attempt,
+            is_open: true,
+        })
     }
 }

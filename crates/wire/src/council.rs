@@ -118,6 +118,10 @@ impl CouncilRequest {
     /// Returns a [`PayloadError`] with the field and what is expected there.
     pub fn validate(&self) -> Result<(), PayloadError> {
         check_name("proposer", &self.proposer)?;
+        if self.request_id.is_alias() {
+            let rule = "must not have the form of an alias, `c-` and 16 hexadecimal digits";
+            return Err(PayloadError::form("request_id", rule));
+        }
         if self.context.summary.trim().is_empty() {
             let rule = "is empty; say what the change is";
             return Err(PayloadError::form("context.summary", rule));
@@ -185,7 +189,7 @@ impl Artifacts {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SubmitVerdict {
-    /// Id of the case.
+    /// The case: its alias or its id.
     pub request_id: RequestId,
     /// Payload hash of the request that the verdict is about, lower-case hex.
     #[schemars(schema_with = "crate::schema::hex::<64>")]

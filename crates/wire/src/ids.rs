@@ -6,6 +6,8 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use super::signing::sha256_hex;
+
 /// Why a text is not a name of its kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {} {what}: {rule}", article(.what))]
@@ -227,6 +229,40 @@ impl RequestId {
         } else {
             self.0.as_str().into()
         }
+    }
+}
+
+/// What an alias begins with.
+const ALIAS_PREFIX: &str = "c-";
+/// How many hexadecimal digits follow it.
+const ALIAS_DIGITS: usize = 16;
+
+impl RequestId {
+    /// The name by which the judges of a council case know it: `c-` and the first 16 hexadecimal
+    /// digits of the SHA-256 of `alias` and the hash of the request. It tells nothing about the
+    /// request or its sender.
+    pub fn alias_of(request_sha256: &str) -> RequestId {
+        let digest = sha256_hex(format!("alias{request_sha256}").as_bytes());
+        let digits = digest.get(..ALIAS_DIGITS).unwrap_or(&digest);
+        RequestId(format!("{ALIAS_PREFIX}{digits}"))
+    }
+
+    /// Whether it has the form of an alias. The id of no case has.
+    ///
+    /// ```
+    /// use spoolgate_wire::ids::RequestId;
+    ///
+    /// assert!(RequestId::alias_of("5f").is_alias());
+    /// assert!(!RequestId::parse("c-0123456789abcde")?.is_alias());
+    /// # Ok::<(), spoolgate_wire::ids::NameError>(())
+    /// ```
+    pub fn is_alias(&self) -> bool {
+        self.0.strip_prefix(ALIAS_PREFIX).is_some_and(|digits| {
+            digits.len() == ALIAS_DIGITS
+                && digits
+                    .bytes()
+                    .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! `spoolgate council decide`: decides a case from its request and verdicts in one step.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,6 @@ use spoolgate_council::case::Docket;
 use spoolgate_council::signers::Filed;
 use spoolgate_gate::council::{calculate, waits_for};
 use spoolgate_home::read::View;
-use spoolgate_host::rule_folder;
 use spoolgate_rules::roles::{self, Roles};
 use spoolgate_wire::answer::Answer;
 use spoolgate_wire::code::Exit;
@@ -114,7 +114,9 @@ fn calculate_only(home: &Path, found: &[(String, String)], output: &Output) -> R
             }
             (_, None) => bail!("`{shown}` is a verdict; the request comes first"),
             (Document::Bound(bound), Some((request, sha256))) => {
-                if bound.request_sha256 != *sha256 || bound.request_id != request.request_id {
+                let id = &bound.request_id;
+                let is_named = *id == request.request_id || *id == RequestId::alias_of(sha256);
+                if bound.request_sha256 != *sha256 || !is_named {
                     output.remark(&format!(
                         "`{shown}` is a verdict on other bytes than this request: its seat stays \
                             empty"
@@ -137,14 +139,12 @@ fn calculate_only(home: &Path, found: &[(String, String)], output: &Output) -> R
 }
 
 /// Returns the council's rules of a home, or the shipped ones if the home has none.
-fn roles_of(home: &Path) -> Result<Roles> {
-    if !home.join(roles::PATH).exists() {
-        return Ok(Roles::shipped()?);
-    }
-    let bundle = rule_folder::load(home)?;
-    match bundle.files.get(roles::PATH) {
-        Some(text) => Ok(Roles::read(roles::PATH, text)?),
-        None => Ok(Roles::shipped()?),
+pub(super) fn roles_of(home: &Path) -> Result<Roles> {
+    let path = home.join(roles::PATH);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Ok(Roles::read(roles::PATH, &text)?),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Roles::shipped()?),
+        Err(error) => Err(error).with_context(|| format!("`{}`", path.display())),
     }
 }
 

@@ -136,7 +136,8 @@ fn files_that_a_power_cut_took() {
         drain(&mut home).unwrap();
         drop(home);
         court.files_stand(&ROLES).unwrap();
-        let files = court.place.disk.files_below("council/cases/req_1");
+        let folder = court.told().folder("req_1");
+        let files = court.place.disk.files_below(folder.to_str().unwrap());
         assert_eq!(files.len(), 1 + 3 + 4 + 2);
         let out = Path::new("spool/out/req_1.decision.json").to_owned();
         for (path, bytes) in files
@@ -163,12 +164,10 @@ fn files_that_a_power_cut_took() {
         home.mark_published().unwrap();
         drop(home);
         // From then on, their readers must keep them.
-        court
-            .place
-            .disk
-            .drop_file("council/cases/req_1/request.json");
+        let request = folder.join("request.json");
+        court.place.disk.drop_file(&request);
         drop(court.open());
-        assert!(court.file("council/cases/req_1/request.json").is_none());
+        assert!(court.file(&request).is_none());
         assert_eq!(SEATS.len(), 5);
     }
 }

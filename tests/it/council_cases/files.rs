@@ -365,7 +365,8 @@ fn one_role_cannot_fill_a_case() {
     assert!(court.file(OUT).is_some() && ruling.verdict_lines.len() == most + 2);
     // The record is too large for a line, and is kept beside it all the same.
     assert!(ruling.record.is_none() && ruling.record_blob.is_some());
-    assert!(court.file("council/cases/req_1/record.json").unwrap().len() > 500_000);
+    let record = told.folder(CASE).join("record.json");
+    assert!(court.file(record).unwrap().len() > 500_000);
 }
 
 /// A case name is used once, whichever sender it is, and a case creates its own proposer's folder.

@@ -359,7 +359,7 @@ fn principals_of_one_operator_are_one_signer() {
     let done = court.ask(&mut home, "code-auditor", "a", "council.verdict", &payload);
     let error = done.answer.error.unwrap();
     assert_eq!(error.code, Code::NotPermitted);
-    let why = "`code-auditor` has the operator of `research-bot`";
+    let why = "the operator of `code-auditor` proposed case `req_1`";
     assert!(error.message.starts_with(why), "{}", error.message);
 }
 

@@ -66,7 +66,7 @@ fn by_watcher(chamber: &Chamber, n: usize, case: &str) -> Value {
         "council.request",
         &asked,
     );
-    let brief = home.join(format!("council/cases/{case}/briefs/risk-officer.md"));
+    let brief = chamber.folder(case).join("briefs/risk-officer.md");
     crate::kit::process::until("the case", || brief.exists());
     for k in 0..3 {
         let role = ROLES[(n + k) % 3];
@@ -248,7 +248,7 @@ fn messages_of_each_subcommand() {
     assert_eq!(code, 0);
     assert_eq!(
         out.as_bytes(),
-        fs::read(home.join("council/cases/req_1/briefs/risk-officer.md")).unwrap()
+        fs::read(chamber.folder("req_1").join("briefs/risk-officer.md")).unwrap()
     );
     let (code, _, err, _) = run(&["brief", "req_1", "Chairman"]);
     assert!(

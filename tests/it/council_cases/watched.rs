@@ -125,13 +125,11 @@ fn objects_planted_among_cases_never_stop_the_gate() {
             "council.request",
             &asked,
         );
+        let folder = chamber.folder(&case);
         until(what, || {
-            home.join(format!(
-                "council/cases/{case}/briefs/integration-engineer.md"
-            ))
-            .exists()
+            folder.join("briefs/integration-engineer.md").exists()
         });
-        damage(&home.join("council/cases").join(&case), &beside);
+        damage(&folder, &beside);
         for role in ROLES {
             let payload = verdict(&case, &asked, &opinion(role, "APPROVE"));
             chamber.send(
@@ -193,8 +191,7 @@ fn objects_planted_among_cases_never_stop_a_start() {
             crate::kit::place::drain(&mut open).unwrap();
         }
         drop(open);
-        let case = home.join("council/cases/req_1");
-        fs::remove_dir_all(case.join("verdicts")).unwrap();
+        let case = chamber.folder("req_1");
         damage(&case, &beside);
         chamber.send(
             "integration-engineer",
@@ -211,8 +208,8 @@ fn objects_planted_among_cases_never_stop_a_start() {
         );
         assert_eq!(fs::read_dir(&beside).unwrap().count(), 1, "{what}");
         if what.ends_with("gone") {
-            let briefs = home.join("council/cases/req_1/briefs/code-auditor.md");
-            assert!(briefs.exists(), "{what}: the start makes them again");
+            let brief = case.join("briefs/code-auditor.md");
+            assert!(brief.exists(), "{what}: the start makes them again");
             chamber.agrees("req_1");
         }
     }

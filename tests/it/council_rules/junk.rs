@@ -3,8 +3,10 @@
 
 use super::decide;
 use spoolgate_council::brief::brief;
+use spoolgate_council::case::Case;
 use spoolgate_rules::roles::{PATH, Roles, SHIPPED};
 use spoolgate_wire::council::{Axis, CouncilRequest, RoleVerdict};
+use spoolgate_wire::ids::{Principal, RequestId};
 use spoolgate_wire::text::is_printable;
 
 use super::{example, properties, random};
@@ -101,7 +103,8 @@ fn whatever_parses_is_decided() {
                 .unwrap_or_else(|what| panic!("seed {seed}: {name}: {what}"));
         }
         let role = random::pick(&mut dice, &roles.roster);
-        let page = brief(&request, &"ab".repeat(32), role, &roles);
+        let case = case_of(&request);
+        let page = brief(&request, &case, role, &roles);
         let hidden = page.chars().find(|c| *c != '\n' && !is_printable(*c));
         assert_eq!(hidden, None, "seed {seed}: in the brief");
     }
@@ -109,6 +112,20 @@ fn whatever_parses_is_decided() {
         decided > 300 && refused > 300,
         "{decided} decided, {refused} refused: the breaking is one-sided"
     );
+}
+
+fn case_of(request: &CouncilRequest) -> Case {
+    let request_sha256 = "ab".repeat(32);
+    Case {
+        id: request.request_id.clone(),
+        alias: Some(RequestId::alias_of(&request_sha256)),
+        change_type: request.change_type,
+        proposer: Principal::parse("research-bot").unwrap(),
+        request_sha256,
+        answer: "out/req_1.decision.json".to_owned(),
+        opened_at: request.timestamp,
+        deadline: request.timestamp,
+    }
 }
 
 /// Returns the shipped rules with other numbers, if they still load.

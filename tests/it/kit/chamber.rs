@@ -99,6 +99,15 @@ impl Chamber {
             .collect()
     }
 
+    /// Waits for a case to be opened and returns its folder.
+    #[track_caller]
+    pub(crate) fn folder(&self, case: &str) -> PathBuf {
+        let show = || spoolgate(&self.home(), &["--format", "json", "council", "show", case]);
+        until(&format!("case {case}"), || show().status.success());
+        let alias = self.shown(case)["alias"].as_str().unwrap().to_owned();
+        self.home().join("council/cases").join(alias)
+    }
+
     pub(crate) fn decision_path(&self, case: &str) -> PathBuf {
         self.home().join(format!("spool/out/{case}.decision.json"))
     }
@@ -127,7 +136,7 @@ impl Chamber {
         let bytes = fs::read(self.decision_path(case)).unwrap();
         assert_eq!(
             bytes,
-            fs::read(home.join(format!("council/cases/{case}/decision.json"))).unwrap()
+            fs::read(self.folder(case).join("decision.json")).unwrap()
         );
         let told = self.told();
         let (seq, ruling) = told.ruling(case);

@@ -6,6 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use spoolgate_council::case::{self, Case};
+use spoolgate_gate::Change;
 use spoolgate_gate::council::rule_on;
 use spoolgate_gate::record::{CaseDecision, Decision, Record};
 use spoolgate_home::batch::Outcome;
@@ -71,6 +73,20 @@ pub(crate) fn verdict(id: &str, request: &str, opinion: &Value) -> String {
     json!({"request_id": id, "request_sha256": sha256, "verdict": opinion}).to_string()
 }
 
+/// Returns the case that a decision line opened.
+pub(crate) fn opened(decision: &Decision) -> Option<&Case> {
+    decision.changes.iter().find_map(|change| match change {
+        Change::Council(case::Change::CaseOpened(case)) => Some(case),
+        _ => None,
+    })
+}
+
+/// Whether a decision line filed a verdict.
+pub(crate) fn files_a_verdict(decision: &Decision) -> bool {
+    let is_vote = |change: &Change| matches!(change, Change::Council(case::Change::VoteFiled(_)));
+    decision.changes.iter().any(is_vote)
+}
+
 /// What the ledger says about cases, by line.
 #[derive(Default)]
 pub(crate) struct Told {
@@ -121,6 +137,13 @@ impl Told {
         (**seq, line)
     }
 
+    /// Returns the folder of a case.
+    #[track_caller]
+    pub(crate) fn folder(&self, id: &str) -> PathBuf {
+        let mut cases = self.decisions.values().filter_map(opened);
+        case_dir(cases.find(|case| case.id.as_str() == id).unwrap().shown())
+    }
+
     /// Returns the accepted verdicts of a case: line, file name below `verdicts`, payload.
     pub(crate) fn verdicts(&self, id: &str) -> Vec<(u64, String, String)> {
         let mut found = Vec::new();
@@ -128,7 +151,7 @@ impl Told {
         for (seq, decision) in self
             .decisions
             .iter()
-            .filter(|(_, decision)| decision.is_on_a_case())
+            .filter(|(_, decision)| files_a_verdict(decision))
         {
             let payload: Value = match &decision.payload {
                 Some(text) => serde_json::from_str(text).unwrap(),
@@ -288,7 +311,7 @@ impl Court {
 
     /// Lists the names below a case's folder, including hidden ones.
     pub(crate) fn case_files(&self, id: &str) -> Vec<String> {
-        let dir = case_dir(&RequestId::parse(id).unwrap());
+        let dir = self.told().folder(id);
         let files = self.place.disk.files_below(dir.to_str().unwrap());
         files
             .iter()
@@ -341,9 +364,8 @@ impl Court {
                 .unwrap();
             let asked: Value = serde_json::from_str(&payload).unwrap();
             let id = asked["request_id"].as_str().unwrap();
-            let dir = Path::new("council/cases").join(id);
-            expect(dir.join("request.json"), format!("{payload}\n").as_bytes())?;
-            let mut expected = vec!["request.json".to_owned()];
+            let dir = told.folder(id);
+            let mut expected = Vec::new();
             for role in change_roles {
                 let name = format!("briefs/{}.md", file_name_of(role));
                 let brief = self
@@ -357,14 +379,17 @@ impl Court {
                 }
                 expected.push(name);
             }
-            for (_, name, payload) in told.verdicts(id) {
-                expect(
-                    dir.join("verdicts").join(&name),
-                    format!("{payload}\n").as_bytes(),
-                )?;
-                expected.push(format!("verdicts/{name}"));
-            }
+            // Until the decision, nothing else is to be seen.
             if let Some(ruling) = rulings.get(id) {
+                expect(dir.join("request.json"), format!("{payload}\n").as_bytes())?;
+                expected.push("request.json".to_owned());
+                for (_, name, payload) in told.verdicts(id) {
+                    expect(
+                        dir.join("verdicts").join(&name),
+                        format!("{payload}\n").as_bytes(),
+                    )?;
+                    expected.push(format!("verdicts/{name}"));
+                }
                 expect(
                     Path::new("spool").join(&ruling.answer),
                     &decision_bytes(ruling),

@@ -1,7 +1,7 @@
 //! The invariants of council cases right after every recovery.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use spoolgate_gate::Decision;
@@ -11,6 +11,7 @@ use spoolgate_wire::sealed::{self, Disclosure};
 
 use super::check::ensure;
 use super::life::Life;
+use crate::kit::court;
 
 fn line_of(text: &str) -> Vec<u8> {
     format!("{text}\n").into_bytes()
@@ -45,14 +46,13 @@ impl Life {
     /// Checks that no case is decided twice, that every accepted verdict counts in its case, and
     /// that all files of cases have the content that their lines imply.
     pub(super) fn cases_stand(&self) -> Result<(), String> {
-        let mut opened: BTreeMap<String, u64> = BTreeMap::new();
+        let mut opened: BTreeMap<String, (u64, PathBuf)> = BTreeMap::new();
         let mut accepted: BTreeMap<String, Vec<u64>> = BTreeMap::new();
-        for (seq, decision) in self
-            .reader
-            .decisions
-            .iter()
-            .filter(|(_, decision)| decision.is_on_a_case())
-        {
+        // Files that show what was said, by the line of the request or verdict.
+        let mut told: BTreeMap<u64, (PathBuf, Vec<u8>)> = BTreeMap::new();
+        for (seq, decision) in self.reader.decisions.iter().filter(|(_, decision)| {
+            court::opened(decision).is_some() || court::files_a_verdict(decision)
+        }) {
             // Includes what is sealed, because roles need all of it.
             let payload = self
                 .whole_payload(decision)
@@ -60,29 +60,27 @@ impl Life {
             let said: Value =
                 serde_json::from_str(&payload).map_err(|error| format!("line {seq}: {error}"))?;
             let case = said["request_id"].as_str().unwrap_or_default().to_owned();
-            let dir = Path::new("council/cases").join(&case);
-            let path = if decision.opens_a_case() {
-                let before = opened.insert(case.clone(), *seq);
+            let path = if let Some(own) = court::opened(decision) {
+                let dir = home::cases::case_dir(own.shown());
+                let path = dir.join("request.json");
+                let before = opened.insert(case.clone(), (*seq, dir));
                 ensure!(
                     before.is_none(),
                     "{case} is opened in lines {before:?} and {seq}"
                 );
-                dir.join("request.json")
+                path
             } else {
-                ensure!(
-                    opened.contains_key(&case),
-                    "line {seq} is a verdict in {case}, which nobody opened"
-                );
+                let Some((_, dir)) = opened.get(&case) else {
+                    return Err(format!(
+                        "line {seq} is a verdict in {case}, which nobody opened"
+                    ));
+                };
                 accepted.entry(case).or_default().push(*seq);
                 let role = said["verdict"]["role"].as_str().unwrap_or_default();
-                let role = spoolgate_home::cases::file_name_of(role);
+                let role = home::cases::file_name_of(role);
                 dir.join("verdicts").join(format!("{seq}-{role}.json"))
             };
-            ensure!(
-                self.disk.holds(&path, &line_of(&payload)),
-                "{} is not that of line {seq}",
-                path.display()
-            );
+            told.insert(*seq, (path, line_of(&payload)));
         }
         let mut decided: BTreeMap<&str, (u64, Stance)> = BTreeMap::new();
         for (seq, ruling) in &self.reader.rulings {
@@ -96,9 +94,12 @@ impl Life {
                 before.is_none_or(|(_, outcome)| ruling.outcome <= outcome),
                 "an objection raises the outcome of {case} in line {seq}"
             );
+            let Some((request, dir)) = opened.get(case) else {
+                return Err(format!("line {seq} decides {case}, which is not open"));
+            };
             ensure!(
-                opened.get(case) == Some(&ruling.request_line),
-                "line {seq} decides {case}, which is not open"
+                *request == ruling.request_line,
+                "line {seq} decides {case} by another request"
             );
             let votes = accepted.get(case).into_iter().flatten();
             let votes: Vec<u64> = votes.copied().filter(|line| line < seq).collect();
@@ -109,7 +110,6 @@ impl Life {
             );
             let decision = line_of(ruling.decision.as_ref().map_or("", |raw| raw.get()));
             let record = line_of(ruling.record.as_ref().map_or("", |raw| raw.get()));
-            let dir = Path::new("council/cases").join(case);
             let later = self.reader.rulings.range(seq + 1..);
             if later
                 .into_iter()
@@ -117,11 +117,14 @@ impl Life {
             {
                 continue;
             }
-            for (path, bytes) in [
+            let said = ruling.verdict_lines.iter().chain([request]);
+            let said: Vec<_> = said.filter_map(|line| told.remove(line)).collect();
+            let said = said.iter().map(|(path, bytes)| (path.clone(), bytes));
+            for (path, bytes) in said.chain([
                 (Path::new("spool").join(&ruling.answer), &decision),
                 (dir.join("decision.json"), &decision),
                 (dir.join("record.json"), &record),
-            ] {
+            ]) {
                 ensure!(
                     self.disk.holds(&path, bytes),
                     "{} is not that of line {seq}",
@@ -129,6 +132,18 @@ impl Life {
                 );
             }
         }
+        for (seq, (path, bytes)) in &told {
+            ensure!(
+                !self.disk.holds(path, bytes),
+                "{} shows line {seq} before the decision",
+                path.display()
+            );
+        }
+        self.rulings_stand()
+    }
+
+    /// Checks that every decision that was seen in the spool is one of the ledger.
+    fn rulings_stand(&self) -> Result<(), String> {
         for (path, bytes) in &self.seen_rulings {
             let of_path = self.reader.rulings.values();
             let mut decisions = of_path

@@ -3,6 +3,7 @@
 use super::prelude::*;
 use crate::council::CaseOpened;
 use spoolgate_wire::council::CouncilRequest as Case;
+use spoolgate_wire::ids::RequestId;
 
 /// Largest file, bytes: a case carries its evidence, for example a matrix of returns.
 const CASE_BYTES_MAX: usize = 2 * 1024 * 1024;
@@ -37,8 +38,10 @@ impl Action for CouncilRequest {
         case.validate()
     }
 
-    fn needs(_: &Rulebook, _: &Authentic, case: &Case, needs: &mut Needs) {
+    fn needs(_: &Rulebook, sender: &Authentic, case: &Case, needs: &mut Needs) {
         needs.case = Some(case.request_id.clone());
+        // A sealed request has another hash in the ledger, which its sender cannot choose.
+        needs.case_of_alias = Some(RequestId::alias_of(&sender.payload_hash));
     }
 
     fn execute(turn: &Turn<'_>, sender: &Authentic, case: &Case) -> Result<Outcome, Refusal> {

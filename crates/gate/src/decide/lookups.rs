@@ -63,6 +63,9 @@ pub struct Needs {
     pub credential: Option<(ServiceName, String)>,
     /// A council case.
     pub case: Option<RequestId>,
+    /// The alias that a case would get if nothing of its request were sealed: two requests with one
+    /// alias would share a folder, and the sender of both could have searched for them.
+    pub case_of_alias: Option<RequestId>,
     /// The lineage of a task that asks for admission.
     pub lineage: Option<Query>,
     /// The task that this line admitted.

@@ -305,18 +305,9 @@ impl Decision {
 
     /// Whether it opened a council case.
     pub fn opens_a_case(&self) -> bool {
-        self.did("CouncilRequest")
-    }
-
-    /// Whether it opened a council case or filed a verdict in one.
-    pub fn is_on_a_case(&self) -> bool {
-        self.opens_a_case() || self.did("CouncilVerdict")
-    }
-
-    fn did(&self, request_type: &str) -> bool {
         self.status == Status::Success
             && self.metadata.replay_of.is_none()
-            && self.request_type.as_deref() == Some(request_type)
+            && self.request_type.as_deref() == Some("CouncilRequest")
     }
 
     /// Path of the task that an ALLOW forwarded, below the spool.

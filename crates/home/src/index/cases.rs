@@ -38,6 +38,12 @@ pub(super) const SINCE_12: &str = "
     CREATE TABLE reopened_cases (id TEXT PRIMARY KEY, seq INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 ";
 
+/// Finds a case by its alias. It changes no answer and is no part of the version; an index opened
+/// without it is searched.
+pub(super) const BY_ALIAS: &str = "
+    CREATE INDEX IF NOT EXISTS cases_by_alias ON cases (json_extract(body, '$.alias'));
+";
+
 pub(super) const DROP: &str = "DROP TABLE IF EXISTS cases; DROP TABLE IF EXISTS votes;
     DROP TABLE IF EXISTS silent_roles; DROP TABLE IF EXISTS settling_cases;
     DROP TABLE IF EXISTS case_ends; DROP TABLE IF EXISTS contestable_cases;
@@ -55,7 +61,14 @@ pub(super) const DUMP: [&str; 7] = [
 ];
 
 /// Combines what several indexes know of a case: the one on disk and the one of the lines after it.
-pub fn docket(stores: &[&Store], id: &RequestId) -> Result<Option<Docket>, StoreError> {
+/// The case may be named by its alias.
+pub fn docket(stores: &[&Store], name: &RequestId) -> Result<Option<Docket>, StoreError> {
+    let mut of_alias = None;
+    for store in stores.iter().filter(|_| name.is_alias()) {
+        of_alias = store.case_of_alias(name)?.or(of_alias);
+    }
+    // A case of an earlier version may have an id of this form.
+    let id = of_alias.as_ref().unwrap_or(name);
     let mut opened = None;
     let mut votes: BTreeMap<u64, Vote> = BTreeMap::new();
     let mut silent: BTreeSet<String> = BTreeSet::new();
@@ -81,6 +94,10 @@ pub fn docket(stores: &[&Store], id: &RequestId) -> Result<Option<Docket>, Store
         closes_at,
         closed,
     }))
+}
+
+fn case_id(text: &str) -> Result<RequestId, StoreError> {
+    RequestId::parse(text).map_err(|error| StoreError::Damaged(error.to_string()))
 }
 
 fn time_of(ms: i64) -> Result<Time, StoreError> {
@@ -181,6 +198,16 @@ impl Store {
             .database
             .prepare_cached("UPDATE cases SET deadline_ms = ?2, is_open = 1 WHERE id = ?1")?
             .execute(params![case.as_str(), at_ms])?)
+    }
+
+    fn case_of_alias(&self, alias: &RequestId) -> Result<Option<RequestId>, StoreError> {
+        let sql = "SELECT id FROM cases WHERE json_extract(body, '$.alias') = ?1 \
+            ORDER BY seq LIMIT 1";
+        let mut statement = self.database.prepare_cached(sql)?;
+        let id: Option<String> = statement
+            .query_row(params![alias.as_str()], |row| row.get(0))
+            .optional()?;
+        id.map(|id| case_id(&id)).transpose()
     }
 
     fn case_row(&self, id: &RequestId) -> Result<Option<(u64, Case)>, StoreError> {
@@ -293,9 +320,7 @@ impl Store {
         let mut ids = Vec::new();
         while let Some(row) = rows.next()? {
             let id: String = row.get(0)?;
-            ids.push(
-                RequestId::parse(&id).map_err(|error| StoreError::Damaged(error.to_string()))?,
-            );
+            ids.push(case_id(&id)?);
         }
         Ok(ids)
     }

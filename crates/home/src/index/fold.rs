@@ -62,7 +62,7 @@ pub fn fold(
             // Files of cases, rules, proposals, forwarded requests and instructions are for others,
             // even if a command sent the request.
             let is_taken = to_command
-                && !decision.is_on_a_case()
+                && !decision.opens_a_case()
                 && decision.of_approvals().next().is_none()
                 && decision.forwarded_to().is_none()
                 && !outbox::instructs(&decision.changes)

@@ -393,6 +393,7 @@ impl Store {
             store.database.pragma_update(None, "journal_mode", "WAL")?;
             store.clear()?;
         }
+        store.database.execute_batch(cases::BY_ALIAS)?;
         Ok(store)
     }
 
@@ -430,6 +431,7 @@ impl Store {
             lineage::TABLES,
             lineage::SINCE_12,
             cases::SINCE_12,
+            cases::BY_ALIAS,
             lines::TABLES,
             proposals::TABLES,
             reports::TABLES,
