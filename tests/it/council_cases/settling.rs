@@ -9,6 +9,7 @@ use spoolgate_wire::code::Code;
 use spoolgate_wire::council::Stance;
 
 use crate::home::halts::replays;
+use crate::kit::campaign;
 use crate::kit::court::{Court, decision_bytes, edit_roles, opinion, verdict};
 use crate::kit::dice::Dice;
 use std::fs;
@@ -215,61 +216,144 @@ fn objections_are_taken_for_a_week() {
     }
 }
 
-/// One set of votes in any order and in any batches gives one decision, byte for byte.
-#[test]
-fn the_order_of_votes_and_their_batches_do_not_matter() {
+/// A vote: who files it, for which role, and its stance.
+type Filed = (&'static str, &'static str, &'static str);
+
+/// A home with an open case and the request that opened it.
+fn with_a_case(edit: impl Fn(&Path)) -> (Court, String) {
+    let court = Court::with(&["trend-bot-2", "compliance"], edit);
+    let mut home = court.open();
+    let asked = court.propose(&mut home, "req_1", "CODE_REFACTOR");
+    home.finish("a case is open").unwrap();
+    drop(home);
+    (court, asked)
+}
+
+/// Random votes that fill both seats.
+fn random_votes(dice: &mut Dice) -> Vec<Filed> {
     let speakers = [
         ("code-auditor", AUDITOR),
         ("trend-bot-2", AUDITOR),
         ("integration-engineer", ENGINEER),
         ("compliance", "Compliance"),
     ];
-    let fresh = Court::with(&["trend-bot-2", "compliance"], settling);
-    let mut home = fresh.open();
-    let asked = fresh.propose(&mut home, "req_1", "CODE_REFACTOR");
-    home.finish("a case is open").unwrap();
-    drop(home);
-    for seed in 0..12 {
-        let mut dice = Dice::apart(seed);
-        let mut votes: Vec<(&str, &str, &str)> = Vec::new();
-        for (source, role) in speakers {
-            for _ in 0..=dice.below(2) {
-                let stance = ["APPROVE", "APPROVE", "APPROVE", "NEEDS_MORE_INFO", "REJECT"]
-                    [usize::try_from(dice.below(5)).unwrap()];
-                votes.push((source, role, stance));
-            }
+    let mut votes = Vec::new();
+    for (source, role) in speakers {
+        for _ in 0..=dice.below(2) {
+            let stance = ["APPROVE", "APPROVE", "APPROVE", "NEEDS_MORE_INFO", "REJECT"]
+                [usize::try_from(dice.below(5)).unwrap()];
+            votes.push((source, role, stance));
         }
-        let mut decisions: Vec<(Vec<u8>, String)> = Vec::new();
-        for _ in 0..5 {
-            for n in (1..votes.len()).rev() {
-                votes.swap(n, dice.up_to(n));
-            }
-            let court = fresh.fork();
-            let mut home = court.open();
-            let mut rest: &[(&str, &str, &str)] = &votes;
-            let mut number = 0;
-            while !rest.is_empty() {
-                let now = 1 + dice.up_to(rest.len() - 1);
-                let (first, others) = rest.split_at(now);
-                for (source, role, stance) in first {
-                    number += 1;
-                    let payload = verdict("req_1", &asked, &opinion(role, stance));
-                    let id = format!("v{number}");
-                    send(&court, source, &id, &payload);
-                }
-                court.drain(&mut home);
-                pass_ms(&court, 1_000);
-                rest = others;
-            }
-            pass_ms(&court, 60_001);
-            home.write_news().unwrap();
-            let (rulings, outcome) = decided(&court);
-            assert_eq!(rulings.len(), 1, "seed {seed}");
-            decisions.push((decision_bytes(&rulings[0]), outcome.as_str().to_owned()));
-        }
-        decisions.dedup();
-        assert_eq!(decisions.len(), 1, "seed {seed}: {votes:?}");
     }
+    votes
+}
+
+fn shuffle(votes: &mut [Filed], dice: &mut Dice) {
+    for n in (1..votes.len()).rev() {
+        votes.swap(n, dice.up_to(n));
+    }
+}
+
+/// Files votes in random batches, a second apart, and lets a minute and a millisecond pass. Returns the
+/// decisions, of which there is none if the case still waits.
+fn file_all(
+    court: &Court,
+    home: &mut Home,
+    asked: &str,
+    votes: &[Filed],
+    dice: &mut Dice,
+) -> Vec<CaseDecision> {
+    let mut rest = votes;
+    let mut number = 0;
+    while !rest.is_empty() {
+        let (first, others) = rest.split_at(1 + dice.up_to(rest.len() - 1));
+        for (source, role, stance) in first {
+            number += 1;
+            let payload = verdict("req_1", asked, &opinion(role, stance));
+            send(court, source, &format!("v{number}"), &payload);
+        }
+        court.drain(home);
+        pass_ms(court, 1_000);
+        rest = others;
+    }
+    pass_ms(court, 60_001);
+    home.write_news().unwrap();
+    court.told().rulings.into_values().collect()
+}
+
+/// One set of votes in any order and in any batches gives one decision, byte for byte, whether the case
+/// takes votes for a minute more or is decided behind the batch that completes it. If it is decided
+/// before all of them are there, the others lower the outcome to the same.
+#[test]
+fn the_order_of_votes_and_their_batches_do_not_matter() {
+    let (settles, asked) = with_a_case(settling);
+    let (at_once, asked_at_once) = with_a_case(more_speakers);
+    let (sets, orders) = campaign((12, 5), (10_000, 20));
+    let (mut whole, mut revised) = (0, 0);
+    for seed in 0..sets {
+        let mut dice = Dice::apart(seed);
+        let mut votes = random_votes(&mut dice);
+        let mut first: Option<(Vec<u8>, Stance)> = None;
+        for _ in 0..orders {
+            shuffle(&mut votes, &mut dice);
+            let court = settles.fork();
+            let rulings = file_all(&court, &mut court.open(), &asked, &votes, &mut dice);
+            assert_eq!(rulings.len(), 1, "seed {seed}: {votes:?}");
+            let found = (decision_bytes(&rulings[0]), rulings[0].outcome);
+            let (bytes, outcome) = first.get_or_insert_with(|| found.clone());
+            assert_eq!(
+                (&found.0, &found.1),
+                (&*bytes, &*outcome),
+                "seed {seed}: {votes:?}"
+            );
+            let court = at_once.fork();
+            let rulings = file_all(&court, &mut court.open(), &asked_at_once, &votes, &mut dice);
+            let last = rulings.last().unwrap();
+            assert_eq!(last.outcome, *outcome, "seed {seed}: {votes:?}");
+            if rulings.len() == 1 && last.verdict_lines.len() == votes.len() {
+                whole += 1;
+                assert_eq!(decision_bytes(last), *bytes, "seed {seed}: {votes:?}");
+            }
+            revised += usize::from(rulings.len() > 1);
+        }
+    }
+    assert!(
+        whole > 0 && revised > 0,
+        "{whole} decided over all votes, {revised} revised"
+    );
+}
+
+/// A vote that comes after the case was decided gives the outcome that it would have given before.
+#[test]
+fn a_vote_moved_behind_the_decision_gives_the_same_outcome() {
+    let (settles, asked) = with_a_case(settling);
+    let mut lowered = 0;
+    for seed in 0..campaign(30, 10_000) {
+        let mut dice = Dice::apart(seed);
+        let mut votes = random_votes(&mut dice);
+        shuffle(&mut votes, &mut dice);
+        let court = settles.fork();
+        let all = file_all(&court, &mut court.open(), &asked, &votes, &mut dice);
+        let moved = votes.pop().unwrap();
+        let court = settles.fork();
+        let mut home = court.open();
+        let without = file_all(&court, &mut home, &asked, &votes, &mut dice);
+        let Some(before) = without.last() else {
+            // It completes the case.
+            continue;
+        };
+        let (source, role, stance) = moved;
+        let payload = verdict("req_1", &asked, &opinion(role, stance));
+        send(&court, source, "moved", &payload);
+        court.drain(&mut home);
+        let outcome = decided(&court).1;
+        assert_eq!(
+            outcome, all[0].outcome,
+            "seed {seed}: {moved:?} after {votes:?}"
+        );
+        lowered += usize::from(outcome < before.outcome);
+    }
+    assert!(lowered > 0, "no objection lowered an outcome");
 }
 
 #[test]
