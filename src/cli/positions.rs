@@ -18,7 +18,7 @@ pub(super) enum Command {
             -0.0001 --price 6795 --reason \"a fee that the venue took in coins\"\n  spoolgate position \
             adjust --strategy trend --symbol BTC-USD --size 0.02 --price 6800 --reason \"bought by \
             hand\"\n\nIt is booked as a fill of role `adjust` without a fee, only for a position at a \
-            venue behind a bridge. Stops and\ntargets follow. What is added without a stop closes the \
+            venue, behind a bridge or\nimitated. Stops and targets follow. What is added without a stop closes the \
             symbol for entries until `halt clear --symbol`."
     )]
     Adjust(AdjustArgs),

@@ -28,8 +28,8 @@ pub enum Answer<'a> {
 impl Action for PositionAdjust {
     type Payload = AdjustPosition;
     type Answer = Answer<'static>;
-    const ABOUT: &'static str = "Books a difference between the book and a venue behind a bridge as a \
-        fill of role `adjust`, without a fee. Stops and targets follow.";
+    const ABOUT: &'static str = "Books a difference between the book and a venue, behind a bridge or \
+        imitated, as a fill of role `adjust`, without a fee. Stops and targets follow.";
     const CONDITIONS: &'static [Condition] = &[DIGITS, BYTES];
     const ROW: Row = Row::new(
         ActionName::PositionAdjust,

@@ -212,7 +212,7 @@ enum FeeFault {
             instrument: state `fee_value`, the fee in account currency"
     )]
     NoValue(Currency),
-    #[error("its fee of {fee} {base} is not less than its size {size}")]
+    #[error("its fee or rebate of {fee} {base} is not smaller than its size {size}")]
     TooLarge {
         fee: Amount,
         base: Currency,
