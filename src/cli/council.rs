@@ -17,6 +17,7 @@ use spoolgate_council::seats::Seat;
 use spoolgate_gate::Record;
 use spoolgate_gate::council::{CaseRecord, rule_on, waits_for};
 use spoolgate_gate::record::CaseDecision;
+use spoolgate_gate::state::SEMANTICS;
 use spoolgate_home::read::{self, View, real_seams};
 use spoolgate_wire::code::Exit;
 use spoolgate_wire::council::{Axis, CouncilDecision, Stance};
@@ -359,7 +360,8 @@ struct Shown<'a> {
     /// Decisions that this one replaced after objections, newest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     earlier: Vec<Earlier>,
-    /// Whether the ledger alone gives the same decision; `None` for an open case.
+    /// Whether the ledger alone gives the same decision; `None` for an open case, and for a decision
+    /// of a version that decided differently.
     recomputes: Option<bool>,
     record: CaseRecord,
 }
@@ -415,7 +417,8 @@ fn show(home: &Path, case: &RequestId, output: &Output) -> Result<Exit> {
             let again = rule_on(&view.rulebook_of(&line.rulebook)?, &docket, &said, revised);
             let record = record_of(&view, &line)?;
             let same = again.decision == decision && again.record == record;
-            (Some(decision), record, Some(same))
+            let is_comparable = record.semantics == Some(SEMANTICS);
+            (Some(decision), record, is_comparable.then_some(same))
         }
         None => {
             let ruling = rule_on(&view.rulebook, &docket, &said, None);
@@ -530,7 +533,8 @@ fn print_shown(shown: &Shown<'_>, output: &Output) -> Result<()> {
         output.line("")?;
         output.line(match shown.recomputes {
             Some(false) => "THE LEDGER GIVES ANOTHER DECISION: run `spoolgate audit verify`",
-            _ => "recomputed from the ledger: the same decision",
+            Some(true) => "recomputed from the ledger: the same decision",
+            None => "not recomputed: a version that decided by other rules wrote it",
         })?;
     }
     Ok(())

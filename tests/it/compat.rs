@@ -83,6 +83,7 @@ for_each_version!(
     open_actions_and_holds_end_correctly,
     old_agents_and_bridges_continue_with_their_keys,
     files_that_the_last_lines_imply_are_written_again_unchanged,
+    a_decided_case_is_shown_as_it_was,
     a_lost_index_is_rebuilt,
     a_pruned_home_replays_once_its_segments_are_back,
     a_proof_by_id_says_that_the_first_line_may_be_pruned,
@@ -411,6 +412,18 @@ fn files_that_the_last_lines_imply_are_written_again_unchanged(then: Then) {
             assert_eq!(Some(bytes), then.get(path), "{}", path.display());
         }
     }
+}
+
+/// It is not held against a ledger that today the council decides by other rules.
+fn a_decided_case_is_shown_as_it_was(then: Then) {
+    let home = then.home("full");
+    let shown = home.json(&["council", "show", "req-1"]);
+    assert_eq!(shown["recomputes"], Value::Null);
+    let file = fs::read(home.path("spool/out/req-1.decision.json")).unwrap();
+    let file: Value = serde_json::from_slice(&file).unwrap();
+    assert_eq!(shown["decision"], file);
+    let said = home.gate(&["council", "show", "req-1"]);
+    assert!(said.contains("not recomputed"), "{said}");
 }
 
 fn a_lost_index_is_rebuilt(then: Then) {

@@ -13,7 +13,7 @@ use super::handle::data;
 use super::handle::{Outcome, Turn};
 use super::prepare::{Authentic, Refusal, escaped};
 use super::record::{Cage, CaseDecision, ClosedBy, Input};
-use super::state::Change;
+use super::state::{Change, SEMANTICS};
 use spoolgate_council::aggregate::Deliberation;
 use spoolgate_council::case::{self, Case, Docket, Vote};
 use spoolgate_council::finding::Evidence;
@@ -60,6 +60,10 @@ pub struct CaseRecord {
     /// of an earlier version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposed_by: Option<ProposedBy>,
+    /// The [`SEMANTICS`] by which it was decided; `None` as above. By others, the same verdicts may
+    /// give another decision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub semantics: Option<u32>,
 }
 
 /// Who signed a request, and who it says it is from.
@@ -536,6 +540,7 @@ pub fn rule_on(rules: &Rulebook, docket: &Docket, said: &Said, earlier: Option<S
         .request
         .as_ref()
         .map(|request| request.proposer.clone());
+    ruling.record.semantics = Some(SEMANTICS);
     ruling.record.proposed_by = Some(ProposedBy {
         signer: proposer.clone(),
         differs: claimed.as_deref() != Some(proposer.as_str()),
@@ -576,6 +581,7 @@ pub fn calculate(
             deliberation,
             evidence,
             proposed_by: None,
+            semantics: None,
         },
     }
 }
