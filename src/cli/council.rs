@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use spoolgate_council::brief;
 use spoolgate_council::case::{Closed, Docket};
+use spoolgate_council::finding::Evidence;
 use spoolgate_council::seats::Seat;
 use spoolgate_gate::Record;
 use spoolgate_gate::council::{CaseRecord, rule_on, waits_for};
@@ -59,16 +60,15 @@ pub(super) enum Command {
     },
     /// Say what a verdict would count as, before it is signed: needs no key and no gate.
     #[command(
-        after_help = "Examples:\n  spoolgate council check c-0123456789abcdef answer.json\n  \
-            ./my-model < brief.md | spoolgate --format json council check c-0123456789abcdef -\n\n\
-            The file holds the object that the brief asks for, its inner `verdict` alone, or a \
+        after_help = "Examples:\n  spoolgate council check req_1 risk.json\n  any-model --json < \
+            brief.md | spoolgate council check c-0123456789abcdef -\n\nThe file holds the object that the brief asks for, its inner `verdict` alone, or a \
             signed request. Only the briefs of the case and council/roles.yaml are read.\n\nExit \
             codes: 0 it counts as what it says, 1 it counts as less or would be refused."
     )]
     Check {
-        /// The case, by its alias: the name of its folder.
+        /// The case, by its alias, which a brief names; who may read the ledger can give its id.
         #[arg(value_parser = RequestId::parse)]
-        alias: RequestId,
+        case: RequestId,
         /// The verdict; `-` for standard input.
         file: PathBuf,
     },
@@ -136,7 +136,7 @@ pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exi
     match command {
         Command::Decide(args) => decide::run(home, args, output),
         Command::Brief { case, role } => print_brief(home, case, role, output),
-        Command::Check { alias, file } => check::run(home, alias, file, output),
+        Command::Check { case, file } => check::run(home, case, file, output),
         Command::List { open, count } => list(home, *open, *count, output),
         Command::Show { case } => show(home, case, output),
         Command::Dissent { case } => dissent(home, case, output),
@@ -583,6 +583,11 @@ fn print_rules(record: &CaseRecord, output: &Output) -> Result<()> {
         })
         .collect();
     output.table(&["rule", "allows", "why not better"], &[], &rows)?;
+    print_evidence(evidence, output)
+}
+
+/// Prints the computed checks.
+fn print_evidence(evidence: &[Evidence], output: &Output) -> Result<()> {
     for evidence in evidence {
         output.heading(&format!(
             "Computed for the {}: {}",

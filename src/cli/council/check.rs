@@ -20,6 +20,7 @@ use spoolgate_wire::repair::Fault;
 use super::super::handle::read_input;
 use super::super::output::Output;
 use super::decide::roles_of;
+use super::{no_case, view};
 
 /// What a verdict would count as.
 #[derive(Default, Serialize)]
@@ -36,7 +37,8 @@ struct Checked<'a> {
 }
 
 /// Runs the command.
-pub(super) fn run(home: &Path, alias: &RequestId, file: &Path, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, case: &RequestId, file: &Path, output: &Output) -> Result<Exit> {
+    let alias = &alias(home, case)?;
     let heading = heading(home, alias)?;
     let bytes = read_input(file)?;
     let shown = || format!("`{}`", file.display());
@@ -89,15 +91,21 @@ pub(super) fn run(home: &Path, alias: &RequestId, file: &Path, output: &Output) 
     print(&checked, output)
 }
 
+/// Returns the name of a case in its briefs. Only who names it otherwise must be able to read the
+/// ledger.
+fn alias(home: &Path, case: &RequestId) -> Result<RequestId> {
+    if case.is_alias() {
+        return Ok(case.clone());
+    }
+    let docket = view(home)?.docket(case)?;
+    let docket = docket.with_context(|| no_case(case))?;
+    Ok(docket.case.shown().clone())
+}
+
 /// Returns what the briefs of a case say about it.
 fn heading(home: &Path, alias: &RequestId) -> Result<Heading> {
     let briefs = home.join(case_dir(alias)).join("briefs");
-    let within = || {
-        format!(
-            "`{}` cannot be read; name the case by its alias, the name of its folder",
-            briefs.display()
-        )
-    };
+    let within = || format!("`{}` cannot be read", briefs.display());
     for entry in std::fs::read_dir(&briefs).with_context(within)? {
         let page = std::fs::read_to_string(entry.with_context(within)?.path());
         if let Some(heading) = Heading::of(&page.with_context(within)?, alias) {

@@ -8,12 +8,12 @@ use anyhow::{Context, Result, bail};
 use serde_json::value::RawValue;
 use spoolgate_council::case::Docket;
 use spoolgate_council::signers::Filed;
-use spoolgate_gate::council::{calculate, waits_for};
+use spoolgate_gate::council::{CaseRecord, calculate, waits_for};
 use spoolgate_home::read::View;
 use spoolgate_rules::roles::{self, Roles};
 use spoolgate_wire::answer::Answer;
 use spoolgate_wire::code::Exit;
-use spoolgate_wire::council::{CouncilRequest, RoleVerdict, SubmitVerdict};
+use spoolgate_wire::council::{CouncilDecision, CouncilRequest, RoleVerdict, SubmitVerdict};
 use spoolgate_wire::envelope::Envelope;
 use spoolgate_wire::ids::RequestId;
 use spoolgate_wire::{json, signing};
@@ -21,7 +21,10 @@ use spoolgate_wire::{json, signing};
 use super::super::handle::read_input;
 use super::super::handover::{self, Handed};
 use super::super::output::Output;
-use super::{DecideArgs, POLL, decision_of, exit_of, no_case, print_decision, view};
+use super::{
+    DecideArgs, POLL, decision_of, exit_of, no_case, print_decision, print_evidence, record_of,
+    view,
+};
 
 /// How long a running gate may take to decide a case after its last answer.
 const DECIDED_WITHIN: Duration = Duration::from_secs(10);
@@ -134,8 +137,17 @@ fn calculate_only(home: &Path, found: &[(String, String)], output: &Output) -> R
     let ruling = calculate(&roles_of(home)?, &request, &Filed::apart(verdicts), None);
     output
         .remark("calculated from unsigned files: nothing is recorded, and no request can cite it");
-    print_decision(&ruling.decision, output)?;
+    print_ruling(&ruling.decision, &ruling.record, output)?;
     Ok(exit_of(ruling.decision.final_outcome))
+}
+
+/// Prints a decision and, for people, the checks that the gate computed for it.
+fn print_ruling(decision: &CouncilDecision, record: &CaseRecord, output: &Output) -> Result<()> {
+    print_decision(decision, output)?;
+    match output.is_json() {
+        true => Ok(()),
+        false => print_evidence(&record.evidence, output),
+    }
 }
 
 /// Returns the council's rules of a home, or the shipped ones if the home has none.
@@ -214,8 +226,8 @@ fn decide_signed(home: &Path, found: &[(String, String)], output: &Output) -> Re
     };
     let (view, docket) = when_decided(home, &case)?;
     match decision_of(&view, &docket)? {
-        Some((_, decision)) => {
-            print_decision(&decision, output)?;
+        Some((line, decision)) => {
+            print_ruling(&decision, &record_of(&view, &line)?, output)?;
             let exit = exit_of(decision.final_outcome);
             Ok(if refused && exit == Exit::Success {
                 Exit::Refused

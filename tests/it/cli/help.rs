@@ -3,7 +3,7 @@
 use super::*;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 133] = [
+const COMMANDS: [&str; 134] = [
     "",
     "actions",
     "actions open",
@@ -83,6 +83,7 @@ const COMMANDS: [&str; 133] = [
     "council",
     "council decide",
     "council brief",
+    "council check",
     "council list",
     "council show",
     "council dissent",

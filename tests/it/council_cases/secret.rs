@@ -1,7 +1,7 @@
 //! Until a case is decided, nobody but the gate sees a vote, who voted, or whose case it is.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use spoolgate_home::batch::Outcome;
@@ -165,6 +165,24 @@ fn no_case_is_named_like_an_alias() {
     }
 }
 
+/// What a judge may read of a home: the briefs of the case and the rules of the council.
+fn judge(chamber: &Chamber, alias: &str) -> PathBuf {
+    let home = chamber.home();
+    let judge = chamber.scratch.beside("judge");
+    let briefs = Path::new("council/cases").join(alias).join("briefs");
+    fs::create_dir_all(judge.join(&briefs)).unwrap();
+    for entry in fs::read_dir(home.join(&briefs)).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), judge.join(&briefs).join(entry.file_name())).unwrap();
+    }
+    fs::copy(
+        home.join("council/roles.yaml"),
+        judge.join("council/roles.yaml"),
+    )
+    .unwrap();
+    judge
+}
+
 #[test]
 fn what_a_verdict_would_count_as() {
     let chamber = Chamber::new();
@@ -184,19 +202,7 @@ fn what_a_verdict_would_count_as() {
             "verdict": verdict,
         })
     };
-    // A judge reads the briefs and the rules, and nothing else of the home.
-    let judge = chamber.scratch.beside("judge");
-    let briefs = Path::new("council/cases").join(alias).join("briefs");
-    fs::create_dir_all(judge.join(&briefs)).unwrap();
-    for entry in fs::read_dir(home.join(&briefs)).unwrap() {
-        let entry = entry.unwrap();
-        fs::copy(entry.path(), judge.join(&briefs).join(entry.file_name())).unwrap();
-    }
-    fs::copy(
-        home.join("council/roles.yaml"),
-        judge.join("council/roles.yaml"),
-    )
-    .unwrap();
+    let judge = judge(&chamber, alias);
     let check = |name: &str, verdict: &Value| {
         let file = chamber.beside(name, serde_json::to_string_pretty(verdict).unwrap());
         let args = ["--format", "json", "council", "check", alias, &file];
@@ -267,7 +273,10 @@ fn what_a_verdict_would_count_as() {
     let listed = spoolgate(&home, &["--format", "json", "council", "show", "req_1"]);
     let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
     assert_eq!(listed["votes"], json!([]));
+    // Its id is for those who may read the ledger.
+    let file = chamber.beside("good", whole(&good).to_string());
     let by_id = spoolgate(&judge, &["council", "check", "req_1", "-"]);
     assert!(!by_id.status.success());
-    assert!(show(&by_id).contains("by its alias"), "{}", show(&by_id));
+    let by_id = spoolgate(&home, &["council", "check", "req_1", &file]);
+    assert!(by_id.status.success(), "{}", show(&by_id));
 }

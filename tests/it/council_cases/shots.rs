@@ -572,6 +572,23 @@ fn hostile_text_in_every_member() {
     assert!(done.status.success());
 }
 
+/// Who decides by command sees what the gate computed; the JSON is the contract's decision alone.
+#[test]
+fn the_computed_checks_are_shown_with_the_decision() {
+    let chamber = Chamber::new();
+    let home = chamber.home();
+    let file = chamber.beside("plain", request("req_1", "DECLARE_PASS"));
+    let vote = opinion("Risk Officer", "APPROVE").to_string();
+    let vote = chamber.beside("vote", vote);
+    let done = spoolgate(&home, &["council", "decide", &file, &vote]);
+    let said = text(&done.stdout);
+    assert!(said.contains("Computed for the Quant Researcher"), "{said}");
+    assert!(said.contains("QR-01"), "{said}");
+    let args = ["--format", "json", "council", "decide", &file, &vote];
+    let decision: Value = serde_json::from_slice(&spoolgate(&home, &args).stdout).unwrap();
+    assert_eq!(decision.as_object().unwrap().len(), 6, "{decision}");
+}
+
 /// A home's own rules are used, and invalid ones are reported.
 #[test]
 fn unsigned_files_are_judged_by_the_rules_of_the_home() {
