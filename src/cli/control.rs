@@ -6,6 +6,7 @@ use anyhow::Result;
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::code::Exit;
 use spoolgate_wire::control::ControlResponse;
+use spoolgate_wire::repair;
 
 use super::handover::{self, Person};
 use super::output::Output;
@@ -51,7 +52,10 @@ pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exi
         None,
     )?;
     let said = answer.as_ref().and_then(|answer| answer.data.as_ref());
-    let said = said.and_then(|data| serde_json::from_str::<ControlResponse>(data.get()).ok());
+    let said = said.and_then(|data| {
+        let own = repair::own_members(data).ok()?;
+        serde_json::from_str::<ControlResponse>(own.get()).ok()
+    });
     if let Some(said) = said.filter(|_| !output.is_json()) {
         print(&said, output)?;
     }

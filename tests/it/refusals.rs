@@ -1,6 +1,10 @@
 //! Refusals as repair orders: every fault of a payload at once, where an editor shows it, with a
 //! value that is accepted there; and the repaired request under the same id.
 
+mod advice;
+mod killed;
+mod watched;
+
 use std::collections::BTreeSet;
 use std::fs;
 
@@ -49,12 +53,17 @@ enum Change {
     Remove(String),
     Add(String),
     Retype(String),
+    /// Writes a value of the right type that is refused.
+    Spoil(String, Value),
 }
 
 impl Change {
     fn pointer(&self) -> &str {
         match self {
-            Change::Remove(pointer) | Change::Add(pointer) | Change::Retype(pointer) => pointer,
+            Change::Remove(pointer)
+            | Change::Add(pointer)
+            | Change::Retype(pointer)
+            | Change::Spoil(pointer, _) => pointer,
         }
     }
 
@@ -63,6 +72,7 @@ impl Change {
         match self {
             Change::Remove(_) => remove(payload, pointer),
             Change::Add(_) => put(payload, pointer, json!(1)),
+            Change::Spoil(_, value) => put(payload, pointer, value.clone()),
             Change::Retype(_) => {
                 let value = payload.pointer_mut(pointer).unwrap();
                 let other = if value.is_object() {
@@ -125,6 +135,27 @@ fn changes(schema: &Value, value: &Value, pointer: &str, found: &mut Vec<Change>
                     changes(of, inner, &below, found);
                 }
             }
+        }
+        Value::String(_) => {
+            let longest = schema.get("maxLength").and_then(Value::as_u64);
+            let longer = longest.and_then(|most| usize::try_from(most + 1).ok());
+            let long = longer
+                .filter(|most| *most < 5000)
+                .map(|most| "x".repeat(most));
+            let texts = [Some("zz wrong?".to_owned()), Some(String::new()), long];
+            let spoilt = |text| Change::Spoil(pointer.to_owned(), Value::String(text));
+            found.extend(texts.into_iter().flatten().map(spoilt));
+        }
+        Value::Number(_) => {
+            // Equal elements of a list would be a fault of the list.
+            let place: u32 = parent(pointer).1.parse().unwrap_or(0);
+            let numbers = [
+                json!(-1 - i64::from(place)),
+                json!(f64::from(place) + 0.5),
+                json!(4_294_967_296 + u64::from(place)),
+            ];
+            let spoilt = |number| Change::Spoil(pointer.to_owned(), number);
+            found.extend(numbers.into_iter().map(spoilt));
         }
         Value::Array(items) if allows("array") => {
             for (at, item) in items.iter().enumerate() {
@@ -231,13 +262,30 @@ fn value_at(file: &str, place: Place) -> Value {
     values.next().unwrap().unwrap()
 }
 
-fn check(name: ActionName, schema: &Value, dice: &mut Dice) {
-    let sealed = actions::find(name.as_str()).unwrap().sealed;
+/// Every change of the example of an action that its reader refuses.
+fn refused_changes(name: ActionName) -> Vec<Change> {
+    let schema = schemas::schema(name.as_str()).unwrap();
     let whole: Value = serde_json::from_str(example(name)).unwrap();
     let mut all = Vec::new();
-    changes(schema, &whole, "", &mut all);
+    changes(&schema, &whole, "", &mut all);
+    all.retain(|change| {
+        let mut payload = whole.clone();
+        change.apply(&mut payload);
+        let is_refused = faults(&file(name.as_str(), &payload)).is_some();
+        assert!(
+            is_refused || matches!(change, Change::Spoil(..)),
+            "{name}: {change:?} is taken"
+        );
+        is_refused
+    });
+    all
+}
+
+fn check(name: ActionName, all: &[Change], dice: &mut Dice) {
+    let sealed = actions::find(name.as_str()).unwrap().sealed;
+    let whole: Value = serde_json::from_str(example(name)).unwrap();
     let count = 1 + dice.up_to(4);
-    let mut made = chosen(&all, count, dice);
+    let mut made = chosen(all, count, dice);
     // A removal from a list would move what is behind it; elements are only retyped.
     made.sort_by(|a, b| a.pointer().cmp(b.pointer()));
     let mut payload = whole;
@@ -293,10 +341,70 @@ fn check(name: ActionName, schema: &Value, dice: &mut Dice) {
 fn every_fault_of_every_action_is_named_where_it_is_with_what_repairs_it() {
     let mut dice = Dice::new(18);
     for name in ActionName::ALL {
-        let schema = schemas::schema(name.as_str()).unwrap();
+        let all = refused_changes(name);
         for _ in 0..campaign(40, 500) {
-            check(name, &schema, &mut dice);
+            check(name, &all, &mut dice);
         }
+    }
+}
+
+#[test]
+fn what_only_a_reader_refuses_is_repaired_too() {
+    let order = r#"{"strategy":"trend","symbol":"BTC-USD","side":"buy","size":"0.01","thesis_slug":"b","planned_entry":"6800","planned_stop":"6700","order_type":"#;
+    let control = r#"{"decision_id":"d","concern_id":"a:b","account_id":"a","market_symbol":"b","reason":"why","confidence":0.5,"action":"#;
+    for (action, payload, pointer) in [
+        ("order.submit", &format!(r#"{order}"limit"}}"#), "/price"),
+        (
+            "order.submit",
+            &format!(r#"{order}"market","price":"1"}}"#),
+            "/price",
+        ),
+        (
+            "order.submit",
+            &format!(r#"{order}"stop"}}"#),
+            "/stop_price",
+        ),
+        (
+            "control.apply",
+            &format!(r#"{control}"switch"}}"#),
+            "/target_strategy_id",
+        ),
+        (
+            "control.apply",
+            &format!(r#"{control}"set_risk_mode"}}"#),
+            "/risk_mode",
+        ),
+        (
+            "calendar.fetch",
+            &r#"{"startDate":"2027-03-02T00:00:00Z","endDate":"2027-03-02T00:00:00Z"}"#.to_owned(),
+            "/endDate",
+        ),
+        (
+            "halt.set",
+            &r#"{"reason":"r","keep_orders":true,"flatten":true}"#.to_owned(),
+            "/flatten",
+        ),
+        (
+            "email.send",
+            &r#"{"to":[],"subject":"s","body":"b"}"#.to_owned(),
+            "/to",
+        ),
+        ("rule.propose", &"{}".to_owned(), ""),
+        ("rule.propose", &r#"{"modifyParameter":{}}"#.to_owned(), ""),
+    ] {
+        let mut repaired: Value = serde_json::from_str(payload).unwrap();
+        let (found, _, words) = faults(&file(action, &repaired)).unwrap();
+        let [fault] = found.as_slice() else {
+            panic!("{action}: {found:?}");
+        };
+        assert_eq!(fault.pointer, format!("/payload{pointer}"), "{words}");
+        match &fault.example {
+            Some(example) if pointer.is_empty() => repaired = example.clone(),
+            Some(example) => put(&mut repaired, pointer, example.clone()),
+            None => remove(&mut repaired, pointer),
+        }
+        let again = faults(&file(action, &repaired));
+        assert!(again.is_none(), "{action}: {fault:?}: {again:?}");
     }
 }
 

@@ -3,8 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::actions::Body;
-use super::actions::{self, Lane};
+use super::actions::{self, Body, Lane, Malformed};
 use super::elsewhere::NoLineage;
 use super::handle::{Judged, Outcome, Turn};
 use super::prepare::{Authentic, Refusal};
@@ -24,11 +23,13 @@ use spoolgate_wire::admission::{
     AdmissionAttempt, AdmissionBody, Causality, Domain, Echo, InvalidatePolicy, Settle, TASK,
     receipt_id, receipt_line,
 };
+use spoolgate_wire::amount::Amount;
 use spoolgate_wire::checks::CheckRow;
-use spoolgate_wire::code::Code;
+use spoolgate_wire::code::{Code, Retry};
 use spoolgate_wire::control::ControlAttempt;
 use spoolgate_wire::ids::Principal;
 use spoolgate_wire::payload::PayloadError;
+use spoolgate_wire::repair::Repair;
 use spoolgate_wire::time::Time;
 
 /// The window in which roots, and leases without causality, are counted, milliseconds.
@@ -150,10 +151,12 @@ impl<'a> Asked<'a> {
         echo.policy_profile_id = domain.map(|domain| domain.profile.to_string());
         echo.payload_kind = Some(TASK.to_owned());
         let read = text.map(Causality::read).transpose();
-        let task = match (read, domain) {
-            (Err(fault), _) => Err(Unasked::Malformed(fault)),
-            (Ok(_), None) => Err(Unasked::Homeless),
-            (Ok(causality), Some(domain)) => Ok(Task {
+        let malformed = malformed_causality(authentic);
+        let task = match (read, malformed, domain) {
+            (_, Some(malformed), _) => Err(Unasked::Unread(malformed.words.clone())),
+            (Err(fault), None, _) => Err(Unasked::Malformed(fault)),
+            (Ok(_), None, None) => Err(Unasked::Homeless),
+            (Ok(causality), None, Some(domain)) => Ok(Task {
                 domain,
                 payload_kind: TASK,
                 payload: &authentic.envelope.payload,
@@ -164,6 +167,11 @@ impl<'a> Asked<'a> {
         };
         Asked { echo, task }
     }
+}
+
+/// Returns what is wrong with the causality of a request of another contract.
+fn malformed_causality(authentic: &Authentic) -> Option<&Malformed> {
+    authentic.body.as_ref().ok()?.malformed_causality.as_deref()
 }
 
 /// Returns the task that a request describes, if it has to do with admission.
@@ -271,12 +279,12 @@ pub(super) struct Step {
     pub(super) receipt: Receipt,
     /// The row for the check vector of an order.
     pub(super) row: CheckRow,
-    /// Whether a DENY only warns.
-    pub(super) only_warns: bool,
     pub(super) changes: Vec<Change>,
     pub(super) rows: Vec<CheckRow>,
     /// The counters without this task.
     before: Counters,
+    /// Why a DENY refuses the request.
+    pub(super) refusal: Option<Refusal>,
 }
 
 impl Step {
@@ -287,20 +295,17 @@ impl Step {
         self.receipt.effective_counters = self.before;
         self.changes.clear();
     }
-
-    pub(super) fn refuses(&self) -> bool {
-        !self.only_warns && self.receipt.phase == Phase::Rejected
-    }
 }
 
-/// The refusal of a denied request.
-pub(super) fn refusal_of(receipt: &Receipt) -> Refusal {
-    let reason = receipt.rejection_reason_code.map_or("denied", Reason::name);
+/// The refusal of a denied request; `None` of an admitted one.
+fn refusal_of(receipt: &Receipt, again: Repair) -> Option<Refusal> {
+    let reason = receipt.rejection_reason_code?;
     let detail = receipt.rejection_detail.as_deref().unwrap_or_default();
-    let retry = receipt
-        .rejection_reason_code
-        .map_or(Code::AdmissionDenied.retry(), Reason::retry);
-    Refusal::new(Code::AdmissionDenied, format!("{reason}: {detail}")).retried(retry)
+    let what = format!("{}: {detail}", reason.name());
+    Some(Refusal {
+        repair: again,
+        ..Refusal::new(Code::AdmissionDenied, what)
+    })
 }
 
 impl Turn<'_> {
@@ -326,7 +331,7 @@ impl Turn<'_> {
             Way::Admit => true,
             Way::Check => false,
         };
-        let (mut receipt, evaluation) = self.judge(authentic, asked);
+        let (mut receipt, evaluation, again) = self.judge(authentic, asked);
         receipt.dry_run = way == Way::Check;
         let is_accepted = receipt.phase == Phase::Accepted;
         if is_accepted && is_wanted {
@@ -339,7 +344,7 @@ impl Turn<'_> {
             changes: changes.collect(),
             judged: Some(Judged {
                 rows: evaluation.rows,
-                refusal: (!is_accepted).then(|| refusal_of(&receipt).with_faults(faults)),
+                refusal: refusal_of(&receipt, again).map(|refusal| refusal.with_faults(faults)),
             }),
             receipt: Some(receipt),
             without_task: Some(evaluation.counters),
@@ -367,7 +372,12 @@ impl Turn<'_> {
         if body.payload::<AdmissionAttempt>().is_some() || !(carries || is_required) {
             return None;
         }
-        let (receipt, evaluation) = self.judge(authentic, Asked::of_step(self.rules, authentic));
+        let asked = Asked::of_step(self.rules, authentic);
+        let (receipt, evaluation, again) = self.judge(authentic, asked);
+        let faults = malformed_causality(authentic).map(|it| it.faults.clone());
+        let refusal = refusal_of(&receipt, again)
+            .filter(|_| !only_warns)
+            .map(|refusal| refusal.with_faults(faults.unwrap_or_default()));
         let reason = receipt.rejection_reason_code.map(|reason| {
             let detail = receipt.rejection_detail.as_deref().unwrap_or_default();
             format!("{}: {detail}", reason.name())
@@ -384,14 +394,15 @@ impl Turn<'_> {
         Some(Step {
             receipt,
             row,
-            only_warns,
             changes,
             rows: evaluation.rows,
             before,
+            refusal,
         })
     }
 
-    fn judge(&self, authentic: &Authentic, asked: Asked<'_>) -> (Receipt, Evaluation) {
+    /// Evaluates a task. Returns also whether and when its sender may ask again.
+    fn judge(&self, authentic: &Authentic, asked: Asked<'_>) -> (Receipt, Evaluation, Repair) {
         let Asked { echo, task } = asked;
         let source = &authentic.envelope.source;
         let grant = self
@@ -466,7 +477,43 @@ impl Turn<'_> {
         if let Some((reason, detail)) = &evaluation.denied {
             receipt.reject(*reason, &super::prepare::escaped(detail));
         }
-        (receipt, evaluation)
+        let again = self.again(source, own, &evaluation);
+        (receipt, evaluation, again)
+    }
+
+    /// Returns whether and when the sender of a denied task may ask again.
+    fn again(
+        &self,
+        source: &Principal,
+        domain: Option<&Domain>,
+        evaluation: &Evaluation,
+    ) -> Repair {
+        let Some((reason, _)) = evaluation.denied else {
+            return Repair::of(Code::AdmissionDenied.retry());
+        };
+        let row = evaluation.rows.iter().find(|row| row.name == reason.name());
+        let most = row.and_then(|row| row.limit);
+        // Without a number in the grant nobody may open a root, whenever it is.
+        if reason == Reason::RootsExceeded && most == Some(Amount::ZERO) {
+            return Repair::of(Retry::Never);
+        }
+        let times = if reason == Reason::RootsExceeded {
+            self.state.admission.roots.get(source)
+        } else if reason == Reason::LeasesExceeded {
+            domain.and_then(|domain| self.leases(source, domain))
+        } else {
+            None
+        };
+        let recent: Vec<Time> = self.recent(times).collect();
+        let over = most
+            .and_then(|most| usize::try_from(most.div_floor_count(Amount::from_i64(1))?).ok())
+            .and_then(|most| recent.len().checked_sub(most));
+        let leaves = over.and_then(|over| recent.get(over));
+        let wait_ms = leaves.map(|at| at.plus_ms(HOUR_MS).since_ms(self.now));
+        Repair {
+            retry_after_ms: wait_ms.and_then(|ms| u64::try_from(ms).ok()),
+            ..Repair::of(reason.retry())
+        }
     }
 
     /// Returns the limits that apply to a task, or why there are none.
@@ -515,14 +562,23 @@ impl Turn<'_> {
     }
 
     fn leases_in_hour(&self, source: &Principal, domain: &Domain) -> u64 {
-        let leases = self.state.admission.leases.get(source);
-        self.in_hour(leases.and_then(|domains| domains.get(&domain.to_string())))
+        self.in_hour(self.leases(source, domain))
+    }
+
+    /// Returns the times of a sender's leases without causality in a domain, oldest first.
+    fn leases(&self, source: &Principal, domain: &Domain) -> Option<&VecDeque<Time>> {
+        let leases = self.state.admission.leases.get(source)?;
+        leases.get(&domain.to_string())
+    }
+
+    fn recent(&self, times: Option<&VecDeque<Time>>) -> impl Iterator<Item = Time> {
+        let now = self.now;
+        let times = times.into_iter().flatten().copied();
+        times.filter(move |at| now.since_ms(*at) < HOUR_MS)
     }
 
     fn in_hour(&self, times: Option<&VecDeque<Time>>) -> u64 {
-        let recent = times.into_iter().flatten();
-        let recent = recent.filter(|at| self.now.since_ms(**at) < HOUR_MS);
-        u64::try_from(recent.count()).unwrap_or(u64::MAX)
+        u64::try_from(self.recent(times).count()).unwrap_or(u64::MAX)
     }
 
     /// Settles a task, and returns the settlement with the tree as it was before.

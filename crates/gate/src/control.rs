@@ -17,9 +17,10 @@ use spoolgate_trading::Book;
 use spoolgate_trading::order::OrderRole;
 use spoolgate_trading::valuation::is_fresh;
 use spoolgate_wire::amount::Amount;
-use spoolgate_wire::code::Code;
+use spoolgate_wire::code::{Code, Retry};
+use spoolgate_wire::control::fault::retry_of;
 use spoolgate_wire::control::{
-    ControlAttempt, ControlDecision, ControlStatus, PositionKept, RiskMode,
+    ControlAttempt, ControlDecision, ControlResponse, ControlStatus, PositionKept, RiskMode,
 };
 use spoolgate_wire::ids::{ConcernId, ConcernPart, Principal, StrategyName, Symbol};
 use spoolgate_wire::time::Time;
@@ -268,11 +269,18 @@ impl Turn<'_> {
         };
         let degraded = |strategy: &Strategy| degraded(book, self.rules, strategy, self.now);
         let outcome = control::decide(decision, &facts, &degraded, &reconcile);
-        let refusal = outcome
-            .message
-            .map(|message| Refusal::new(code_of(outcome.response.status), message));
+        let response = &outcome.response;
+        let refusal = outcome.message.map(|message| {
+            let refusal = Refusal::new(code_of(response.status), message);
+            let retry = retry_of(&response.errors);
+            let wait_ms = response.result.retry_after_ms;
+            // No time helps where a person has to decide first.
+            refusal
+                .retried(retry)
+                .waiting(wait_ms.filter(|_| retry == Retry::NewId))
+        });
         Ok(Outcome {
-            data: data(&outcome.response)?,
+            data: data(response)?,
             changes: outcome.changes.into_iter().map(Change::Control).collect(),
             judged: Some(Judged {
                 rows: outcome.rows,
@@ -298,7 +306,12 @@ fn said_before(earlier: &control::Earlier) -> Result<Outcome, Refusal> {
         Refusal::new(Code::Internal, what)
     })?;
     let message = earlier.message.clone().filter(|_| !earlier.status.is_ok());
-    let refusal = message.map(|message| Refusal::recorded(code_of(earlier.status), message));
+    let refusal = message.map(|message| {
+        let response: Option<ControlResponse> = serde_json::from_str(data.get()).ok();
+        let errors = response.map(|response| response.errors).unwrap_or_default();
+        // Its time to wait was counted from that decision.
+        Refusal::recorded(code_of(earlier.status), message).retried(retry_of(&errors))
+    });
     let rows = control::checks::again(earlier);
     Ok(Outcome {
         data: Some(data),

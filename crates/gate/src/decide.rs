@@ -326,7 +326,11 @@ fn decide_outcome(
     let anomalies = std::mem::take(&mut outcome.anomalies);
     let begins = outcome.begins.take();
     let is_order = outcome.verdict.is_some();
+    let repair = outcome.repair.take();
     let market = fill_in(&mut decision, outcome, authentic, &mut blobs);
+    if let Some(repair) = repair {
+        decision.metadata.repair = Some(Box::new(repair));
+    }
     if is_order
         && decision.metadata.code == Some(Code::RateLimited)
         && let Some(repair) = &mut decision.metadata.repair
@@ -368,12 +372,12 @@ fn in_step(
         return rules::carry_out(turn, authentic, body, lane, None);
     };
     let is_order = body.payload::<SubmitOrder>().is_some();
-    if step.refuses() && !is_order {
-        let (refusal, rows) = (Some(admission::refusal_of(&step.receipt)), step.rows);
-        let judged = Some(Judged { rows, refusal });
+    let refusal = step.refusal.take();
+    if refusal.is_some() && !is_order {
+        let rows = step.rows;
         return Ok(Outcome {
             receipt: Some(step.receipt),
-            judged,
+            judged: Some(Judged { rows, refusal }),
             ..Outcome::default()
         });
     }
@@ -393,7 +397,8 @@ fn in_step(
     let carried = rules::carry_out(turn, authentic, body, lane, task.as_ref());
     let mut outcome = carried.unwrap_or_else(Outcome::refused);
     if let Some(verdict) = &mut outcome.verdict {
-        if step.refuses() {
+        if let Some(refusal) = refusal {
+            outcome.repair = Some(refusal.repair);
             let nothing = Headroom {
                 max_size: Amount::ZERO,
                 binding_check: step.row.name.to_string(),

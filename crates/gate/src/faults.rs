@@ -9,10 +9,11 @@ use super::actions::{self, ErasedAction};
 use super::prepare::Refusal;
 use super::schemas;
 use spoolgate_wire::action_name::ActionName;
+use spoolgate_wire::admission::{AdmissionAttempt, Causality};
 use spoolgate_wire::code::Code;
 use spoolgate_wire::control::ControlError;
-use spoolgate_wire::envelope::EnvelopeError;
-use spoolgate_wire::faults::{Faults, Subject, all, one};
+use spoolgate_wire::envelope::{Envelope, EnvelopeError};
+use spoolgate_wire::faults::{Faults, Instead, Subject, all, one};
 use spoolgate_wire::json::JsonError;
 use spoolgate_wire::payload::PayloadError;
 use spoolgate_wire::repair::{Fault, Place};
@@ -43,6 +44,18 @@ static ENVELOPE: LazyLock<(Value, Value)> = LazyLock::new(|| {
     (schema, example)
 });
 
+/// The schema of causality.
+static CAUSALITY: LazyLock<Value> = LazyLock::new(|| {
+    let schema = schemas::schema(ActionName::AdmissionEvaluate.as_str()).unwrap_or_default();
+    let own = schema.pointer("/properties/envelope/properties/causality");
+    let mut own = own.cloned().unwrap_or_default();
+    // There it may also be null.
+    if let Value::Object(members) = &mut own {
+        members.insert("type".to_owned(), json!("object"));
+    }
+    own
+});
+
 /// What a reader says about a value that it refuses.
 pub(super) struct Complaint {
     /// JSON pointer of the value below the payload.
@@ -51,6 +64,8 @@ pub(super) struct Complaint {
     words: String,
     /// Whether these words are better than those that follow from the schema.
     is_specific: bool,
+    /// What repairs it.
+    instead: Instead,
 }
 
 impl Complaint {
@@ -59,6 +74,7 @@ impl Complaint {
             pointer: why.pointer(payload),
             words: why.to_string(),
             is_specific: !why.is_of_shape(),
+            instead: why.instead(payload),
         }
     }
 
@@ -73,6 +89,7 @@ impl Complaint {
                 .unwrap_or_default(),
             words: why.to_string(),
             is_specific: true,
+            instead: Instead::Example,
         }
     }
 }
@@ -96,9 +113,8 @@ pub(super) fn in_payload(
     };
     let mut faults = all(&subject, payload);
     if faults.listed.is_empty() {
-        faults
-            .listed
-            .push(one(&subject, payload, &why.pointer, &why.words));
+        let fault = one(&subject, payload, &why.pointer, &why.words, why.instead);
+        faults.listed.push(fault);
     }
     let faults = located(faults, locate);
     let is_single = faults.listed.len() == 1 && faults.more == 0;
@@ -122,6 +138,57 @@ pub fn of_payload(
     let why = Complaint::of_payload(&why, payload);
     let (words, faults) = in_payload(action, payload, why, place);
     Some((words, faults.listed))
+}
+
+/// Finds everything that is wrong with the causality of a request. Returns it also in one sentence;
+/// without positions, because not every line of such a request records them. `None` if nothing is.
+pub(super) fn in_causality(text: &str, locate: Locate<'_>) -> Option<(String, Faults)> {
+    let why = Causality::read(text).err()?;
+    let (_, example) = &*ENVELOPE;
+    let subject = Subject {
+        schema: &CAUSALITY,
+        example: example.get("causality").unwrap_or(&Value::Null),
+        root: "/causality",
+        sealed: &[],
+    };
+    let mut faults = all(&subject, text);
+    if faults.listed.is_empty() {
+        let fault = one(&subject, text, "", &why.to_string(), Instead::Example);
+        faults.listed.push(fault);
+    }
+    let words = in_words(&faults);
+    Some((words, located(faults, locate)))
+}
+
+/// Finds what `admission.*` refuses although the payload has the right shape.
+pub(super) fn beside_task(
+    action: ActionName,
+    attempt: &AdmissionAttempt,
+    envelope: &Envelope,
+    locate: Locate<'_>,
+) -> Vec<Fault> {
+    let fault = |pointer: &str, got: &str, expected: &str, example| Fault {
+        pointer: pointer.to_owned(),
+        at: locate(pointer),
+        got: got.to_owned(),
+        expected: expected.to_owned(),
+        example,
+    };
+    let forward = attempt.body.as_ref().ok().and_then(|body| body.forward);
+    let unforwarded = (action == ActionName::AdmissionAdmit && forward == Some(false)).then(|| {
+        let expected = "true: `admission.admit` always forwards; `admission.evaluate` need not";
+        fault(
+            "/payload/forward",
+            "false",
+            expected,
+            Some(Value::Bool(true)),
+        )
+    });
+    let twice = envelope.causality.as_ref().map(|_| {
+        let expected = "nothing: an admission request has its causality in the payload";
+        fault("/causality", "an object", expected, None)
+    });
+    unforwarded.into_iter().chain(twice).collect()
 }
 
 /// Adds the positions of values.
@@ -180,7 +247,7 @@ pub(super) fn refused_json(shown: &str, why: &JsonError) -> Refusal {
             column: *column,
         }),
         got: kind.to_string(),
-        expected: "one JSON object".to_owned(),
+        expected: kind.expected().to_owned(),
         example: None,
     };
     let faults = Faults {

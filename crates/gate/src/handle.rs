@@ -20,6 +20,7 @@ use spoolgate_wire::checks::CheckRow;
 use spoolgate_wire::code::Code;
 use spoolgate_wire::ids::{OrderId, RuleId};
 use spoolgate_wire::orders::SubmitOrder;
+use spoolgate_wire::repair::Repair;
 use spoolgate_wire::time::Time;
 
 /// The inputs of one decision.
@@ -46,6 +47,8 @@ pub struct Outcome {
     pub verdict: Option<Verdict>,
     /// The order that it makes or is about.
     pub order_id: Option<OrderId>,
+    /// How to try again after a verdict that refuses, if its first failed check has its own word.
+    pub repair: Option<Repair>,
     /// The body of the answer to any other request.
     pub data: Option<Box<RawValue>>,
     /// Its changes to the state.

@@ -136,6 +136,13 @@ impl Refusal {
         self.repair.retry = retry;
         self
     }
+
+    /// The refusal with a time to wait, milliseconds, if it is known.
+    #[must_use]
+    pub(super) fn waiting(mut self, wait_ms: Option<u64>) -> Refusal {
+        self.repair.retry_after_ms = wait_ms;
+        self
+    }
 }
 
 /// Escapes what a terminal would obey: control characters, including the C1 ones that JSON leaves
@@ -327,7 +334,7 @@ pub(super) fn read_body(
     }
     let payload = envelope.payload.as_str();
     match action.read(payload) {
-        Ok(body) => Ok(body.with_faults(action, payload, locate)),
+        Ok(body) => Ok(body.with_faults(action, envelope, locate)),
         Err(why) => {
             let why = Complaint::of_payload(&why, payload);
             let (words, faults) = faults::in_payload(action, payload, why, locate);

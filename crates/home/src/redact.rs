@@ -97,7 +97,7 @@ fn refused<T>(what: String) -> Result<T, RedactError> {
 
 impl Home {
     /// Returns the lines of the request that line `seq` is about: more than one if it was held and
-    /// decided again.
+    /// decided again, or repaired under its id.
     ///
     /// # Errors
     /// Returns [`RedactError`] if there is no such line or it is not a decision.
@@ -138,6 +138,7 @@ impl Home {
                     .hold
                     .map(|HoldId(held)| held),
             );
+            lines.extend(self.core.attempts(source, id)?);
         }
         lines.extend(decision.hold.map(|HoldId(held)| held));
         lines.sort_unstable();
@@ -298,6 +299,33 @@ impl Home {
 }
 
 impl Core {
+    /// Returns the lines with sealed fields of a sender's requests under one id: of those that were
+    /// repaired too.
+    fn attempts(&self, source: &str, id: &str) -> Result<Vec<u64>, HomeError> {
+        let mut of_id = Conditions::default();
+        of_id.one_of(Column::Source, &[source.to_owned()], &[]);
+        of_id.one_of(Column::RequestId, &[id.to_owned()], &[]);
+        let mut lines = Vec::new();
+        let mut from = 0;
+        loop {
+            let page = self
+                .store
+                .lines_where(&of_id, (from, u64::MAX), Order::Oldest)?;
+            let Some((last, _)) = page.last() else {
+                return Ok(lines);
+            };
+            from = last.saturating_add(1);
+            for (seq, _) in page {
+                if let Record::Decision(decision) = self.record(seq)?.1
+                    && decision.key_id.is_some()
+                    && !decision.sealed.is_empty()
+                {
+                    lines.push(seq);
+                }
+            }
+        }
+    }
+
     /// Refuses while somebody may still need what would be deleted, or more of it may come.
     fn check_is_settled(&self, seq: u64, decision: &Decision) -> Result<(), RedactError> {
         let action = ActionId(seq);

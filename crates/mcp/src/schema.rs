@@ -147,7 +147,8 @@ pub(crate) fn output() -> JsonObject {
                 "enum": Retry::ALL.map(Retry::as_str),
                 "description": "same_id: repair it and send it under the same id; new_id: send a \
                     new request; after: send the same request again; never: not until a person or \
-                    the state has changed what refuses it",
+                    the state has changed what refuses it, or somebody has looked whether it was \
+                    done",
             },
             "faults": {"type": "array", "description": "everything that is wrong with it", "items": {
                 "type": "object",
@@ -172,8 +173,8 @@ pub(crate) fn output() -> JsonObject {
             "audit_ref": {"type": "string", "description": "number of the ledger line"},
             "data": {"description": "what the gate answered"},
             "refused": refused,
-            "retry_after_ms": {"type": "integer", "description": "how long to wait before sending \
-                the same request again"},
+            "retry_after_ms": {"type": "integer", "description": "how long to wait before trying \
+                again"},
             "note": {"type": "string"},
             "would_be": {"type": "object", "description": "the result that would be given"},
             "decision": {"type": "string", "description": "the status of the explained request"},

@@ -3,10 +3,10 @@
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::answer::{Answer, AnswerStatus};
 use spoolgate_wire::checks::AnsweredRow;
-use spoolgate_wire::code::Code;
+use spoolgate_wire::code::{Code, Retry};
 use spoolgate_wire::json;
 use spoolgate_wire::orders::Headroom;
-use spoolgate_wire::repair::Fault;
+use spoolgate_wire::repair::{Fault, MEMBERS};
 
 use super::raw::{Members, array, object, quoted};
 
@@ -45,20 +45,16 @@ pub(crate) struct Refused {
     pub failed: Vec<AnsweredRow<'static>>,
     /// The order that would pass.
     pub headroom: Option<Headroom>,
-    /// Whether and how to try again, as the answer names it.
-    pub retry: Option<String>,
+    /// Whether and how to try again; `None` if the answer does not say.
+    pub retry: Option<Retry>,
     /// What is wrong with the request, as JSON.
     pub faults: Option<String>,
 }
 
-/// The members of `data` that say whether and how to try again.
-const ADVICE: [&str; 5] = [
-    "retry",
-    "retry_after_ms",
-    "retryAfterMs",
-    "faults",
-    "faults_more",
-];
+/// Whether a member of `data` says whether and how to try again.
+fn is_advice(name: &str) -> bool {
+    name == "retryAfterMs" || MEMBERS.contains(&name)
+}
 
 /// Formats an amount without trailing zeros.
 pub(crate) fn shown(amount: Amount) -> String {
@@ -95,7 +91,7 @@ impl Refused {
             (!self.failed.is_empty())
                 .then(|| ("failed_checks", array(self.failed.iter().map(row)))),
             headroom.map(|text| ("headroom", text)),
-            self.retry.as_deref().map(|retry| ("retry", quoted(retry))),
+            self.retry.map(|retry| ("retry", quoted(retry.as_str()))),
             self.faults.clone().map(|faults| ("faults", faults)),
         ];
         object(members.into_iter().flatten())
@@ -222,7 +218,9 @@ fn parts(body: &Body<'_>) -> Parts {
         headroom: rejected
             .as_ref()
             .and_then(|rejected| serde_json::from_str(rejected.text("headroom")?).ok()),
-        retry: members.as_ref().and_then(|data| data.string("retry")),
+        retry: members
+            .as_ref()
+            .and_then(|data| serde_json::from_str(data.text("retry")?).ok()),
         faults: members
             .as_ref()
             .and_then(|data| data.text("faults"))
@@ -230,8 +228,8 @@ fn parts(body: &Body<'_>) -> Parts {
     });
     let data = match &members {
         Some(data) => {
-            let is_advice = |name: &str| refused.is_some() && ADVICE.contains(&name);
-            let rest = data.only(|name| name != "Rejected" && !is_advice(name));
+            let is_left = |name: &str| refused.is_none() || !is_advice(name);
+            let rest = data.only(|name| name != "Rejected" && is_left(name));
             let rest = data.text("Accepted").and_then(accepted).unwrap_or(rest);
             (rest != "{}").then_some(rest)
         }
@@ -449,6 +447,25 @@ impl Told {
         )
     }
 
+    /// Says whether, how and when to try again.
+    fn advice(&self) -> Option<String> {
+        let after = self.retry_after_ms.as_deref();
+        let after = after.map_or_else(String::new, |ms| format!(" after {ms} ms"));
+        match self.refused.as_ref()?.retry {
+            Some(Retry::SameId) => Some(format!(
+                "repair it and call again{after}; the same `request_id` may be used"
+            )),
+            Some(Retry::NewId) => Some(format!("call again{after}, as a new request")),
+            Some(Retry::After) => Some(format!("call again{after} with the same arguments")),
+            Some(Retry::Never) => Some(
+                "do not call again until a person or the state has changed what refuses it; if it \
+                    is unknown whether it was done, look there first"
+                    .to_owned(),
+            ),
+            None => (!after.is_empty()).then(|| format!("call again{after}")),
+        }
+    }
+
     /// Writes the result in words.
     pub(crate) fn text(&self) -> String {
         let refused = self
@@ -460,6 +477,7 @@ impl Told {
             .into_iter()
             .flatten()
             .chain(refused)
+            .chain(self.advice())
             .chain(self.note.clone())
             .collect();
         lines.join("\n")
@@ -592,5 +610,20 @@ mod tests {
         let told = Told::of(&serde_json::from_str(answer).unwrap());
         assert!(told.is_error() && told.json().contains(r#""retry_after_ms":1500"#));
         assert!(told.text().contains("after 1500 ms"));
+    }
+
+    #[test]
+    fn a_decision_that_is_too_soon_says_when_and_keeps_its_response() {
+        let answer = r#"{"requestId":"r1","timestamp":"2026-02-20T14:42:00Z","status":"error","data":{"ok":false,"errors":["too_soon"],"result":{"mode_change":"none","retry_after_ms":1500},"retry":"new_id","retry_after_ms":1500},"error":{"code":"CONTROL_REJECTED","message":"wait"},"auditRef":"1"}"#;
+        let told = Told::of(&serde_json::from_str(answer).unwrap());
+        let json: Value = serde_json::from_str(&told.json()).unwrap();
+        assert_eq!(
+            (&json["retry_after_ms"], &json["refused"]["retry"]),
+            (&Value::from(1500), &Value::from("new_id"))
+        );
+        let own = serde_json::json!({"ok": false, "errors": ["too_soon"],
+            "result": {"mode_change": "none", "retry_after_ms": 1500}});
+        assert_eq!(json["data"], own);
+        assert!(told.text().contains("after 1500 ms"), "{}", told.text());
     }
 }

@@ -41,7 +41,8 @@ crate::named! {
         NewId = "new_id",
         /// Send the same bytes again, not before `retry_after_ms` have passed.
         After = "after",
-        /// Do not send it again until a person or the state has changed what refuses it.
+        /// Do not send it again until a person or the state has changed what refuses it, or, if it is
+        /// unknown whether it was done, until somebody has looked.
         Never = "never",
     }
 }

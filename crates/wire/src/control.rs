@@ -359,9 +359,10 @@ pub struct ControlResult {
     pub retry_after_ms: Option<u64>,
 }
 
-/// The contract's response: its members, in its order. The answer adds to them how to try again,
-/// so other members are skipped.
+/// The contract's response: its members, in its order. The answer to a refused decision adds how to
+/// try again; see [`own_members`](crate::repair::own_members).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct ControlResponse {
     /// Whether the decision is applied or already in effect or, for a dry run, would be.
     pub ok: bool,

@@ -56,6 +56,11 @@ impl Faults {
             .saturating_add(self.more)
     }
 
+    /// Adds faults of another part of the request.
+    pub fn add(&mut self, faults: impl IntoIterator<Item = Fault>) {
+        faults.into_iter().for_each(|fault| self.push(fault));
+    }
+
     fn push(&mut self, fault: Fault) {
         let is_known =
             |known: &Fault| known.pointer == fault.pointer && known.expected == fault.expected;
@@ -114,11 +119,32 @@ pub fn all(subject: &Subject<'_>, text: &str) -> Faults {
 }
 
 /// Returns the one fault of a value that a reader refuses for a reason that no schema expresses.
-/// `pointer` is below the root; `expected` says what the reader demands.
-pub fn one(subject: &Subject<'_>, text: &str, pointer: &str, expected: &str) -> Fault {
-    let value = value_at(text, pointer);
-    let got = value.map(Kind::of);
-    subject.fault(pointer, got.as_ref(), expected.to_owned(), None)
+/// `pointer` is below the root; `why` is the reason as a sentence.
+pub fn one(subject: &Subject<'_>, text: &str, pointer: &str, why: &str, instead: Instead) -> Fault {
+    let got = value_at(text, pointer).map(Kind::of);
+    let expected = match (&instead, &got) {
+        (Instead::Nothing, _) => format!("no such member: {why}"),
+        (Instead::Example | Instead::Value(_), None) => format!("a value: {why}"),
+        (Instead::Example | Instead::Value(_), Some(_)) => format!("another value: {why}"),
+    };
+    let fault = subject.fault(pointer, got.as_ref(), expected, None);
+    let example = match instead {
+        Instead::Nothing => None,
+        Instead::Example => fault.example,
+        Instead::Value(value) => Some(value),
+    };
+    Fault { example, ..fault }
+}
+
+/// What repairs a value that a reader refuses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Instead {
+    /// The value of the example.
+    Example,
+    /// No value: the member must be left out.
+    Nothing,
+    /// This value.
+    Value(Value),
 }
 
 /// A JSON value, read one level deep, so that no number is ever rounded.
@@ -297,10 +323,16 @@ impl<'a> Walk<'a> {
     ) {
         let known = schema.get("properties").and_then(Value::as_object);
         let others = schema.get("additionalProperties");
+        let is_known = |name: &str| known.is_some_and(|known| known.contains_key(name));
+        if words::is_variant(schema) && !members.iter().any(|(name, _)| is_known(name)) {
+            // Without the unknown member it would be empty.
+            let kind = Kind::Object(members.to_vec());
+            self.report(schema, pointer, &kind);
+            return;
+        }
         for (name, value) in members {
             let own = known.and_then(|known| known.get(name));
-            let is_plain =
-                name.len() <= KEY_BYTES_MAX && name.bytes().all(|b| b.is_ascii_graphic());
+            let is_plain = name.len() <= KEY_BYTES_MAX && name.chars().all(is_shown_in_names);
             if let Some(own) = own {
                 self.within(pointer, name, |walk, pointer| {
                     walk.value(own, value, pointer)
@@ -308,22 +340,22 @@ impl<'a> Walk<'a> {
             } else if others == Some(&Value::Bool(false)) {
                 let known = known.into_iter().flat_map(Map::keys).map(String::as_str);
                 let words = words::no_such_member(known);
-                let unnamed = if is_plain {
-                    None
-                } else {
-                    Some(pointer.clone())
-                };
-                self.within(pointer, name, |walk, pointer| {
-                    let place = unnamed.as_ref().unwrap_or(pointer);
-                    let kind = Kind::of(value);
-                    let mut fault = walk.subject.fault(place, Some(&kind), words, None);
-                    fault.example = None;
-                    walk.found.push(fault);
-                });
-            } else if let Some(others) = others {
-                let segment = if is_plain { name.as_str() } else { "" };
+                let kind = Kind::of(value);
                 if is_plain {
-                    self.within(pointer, segment, |walk, pointer| {
+                    self.within(pointer, name, |walk, pointer| {
+                        let mut fault = walk.subject.fault(pointer, Some(&kind), words, None);
+                        fault.example = None;
+                        walk.found.push(fault);
+                    });
+                } else {
+                    let mut fault = self.subject.fault(pointer, Some(&kind), words, None);
+                    fault.got = "a member whose name is too long or cannot be shown".to_owned();
+                    fault.example = None;
+                    self.found.push(fault);
+                }
+            } else if let Some(others) = others {
+                if is_plain {
+                    self.within(pointer, name, |walk, pointer| {
                         walk.value(others, value, pointer)
                     });
                 } else {
@@ -458,6 +490,11 @@ impl<'a> Walk<'a> {
         let compiled = compiled.or_insert_with(|| Regex::new(pattern).ok());
         compiled.as_ref().is_none_or(|regex| regex.is_match(text))
     }
+}
+
+/// Whether a character of an unknown key is repeated: it must not control the reader's terminal.
+fn is_shown_in_names(c: char) -> bool {
+    c == ' ' || c.is_ascii_graphic() || !c.is_ascii() && c.is_alphanumeric()
 }
 
 /// The types that a schema allows; empty if it names none.

@@ -99,6 +99,27 @@ pub enum JsonErrorKind {
     UnexpectedByte(u8),
 }
 
+impl JsonErrorKind {
+    /// What is expected at the position of the error.
+    pub fn expected(&self) -> &'static str {
+        match self {
+            JsonErrorKind::Empty | JsonErrorKind::NotAnObject => "one JSON object",
+            JsonErrorKind::NotUtf8 => "UTF-8",
+            JsonErrorKind::ByteOrderMark => "one JSON object, and nothing before it",
+            JsonErrorKind::Incomplete => "the rest of the object",
+            JsonErrorKind::TrailingData => "nothing after the object",
+            JsonErrorKind::TooDeep => "objects and lists within each other, at most 64 deep",
+            JsonErrorKind::DuplicateKey(_) => "every key at most once in an object",
+            JsonErrorKind::LoneSurrogate => "both halves of the character",
+            JsonErrorKind::BadEscape => "an escape of JSON, such as `\\n` or `\\u00e9`",
+            JsonErrorKind::ControlCharacter => "an escape, such as `\\n`",
+            JsonErrorKind::BadNumber => "a number of JSON, such as `0.5`, `-1` or `2e3`",
+            JsonErrorKind::BadLiteral => "`true`, `false`, `null`, a number or a quoted text",
+            JsonErrorKind::UnexpectedByte(_) => "the next part of a JSON object",
+        }
+    }
+}
+
 /// Checks that `bytes` are one JSON object and nothing else, and returns them as text.
 ///
 /// Checks the whole grammar of RFC 8259, at every depth, and more: UTF-8 without a byte order mark,

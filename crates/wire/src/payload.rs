@@ -8,12 +8,14 @@ use serde::de::DeserializeOwned;
 use super::admission::AdmissionAttempt;
 use super::amount::Amount;
 use super::control::ControlAttempt;
+use super::faults::Instead;
 use super::gateway::HeaderError;
 use super::json;
 use super::market::MarketError;
 use super::orders::OrderError;
 use super::schema::HasSchema;
 use super::shape;
+use super::time::Time;
 
 /// Why a payload is invalid. The message is for the sender: it names the member and what is
 /// expected there.
@@ -66,6 +68,14 @@ pub enum PayloadError {
         /// The members.
         fields: [&'static str; 2],
         /// What holds for them, as the predicate of a sentence.
+        rule: &'static str,
+    },
+    /// Two members may not be there together.
+    #[error("`{}` and `{}` exclude each other; {rule}", fields[0], fields[1])]
+    Exclude {
+        /// The members.
+        fields: [&'static str; 2],
+        /// The reason, or what to do.
         rule: &'static str,
     },
     /// A number is out of its range.
@@ -295,7 +305,8 @@ impl PayloadError {
             | PayloadError::OptionalLength { field, .. }
             | PayloadError::TooLong { field, .. }
             | PayloadError::TooManyLines { field, .. } => member(field),
-            PayloadError::Forms { fields, .. } => member(fields[1]),
+            PayloadError::Forms { fields, .. } => member(fields[0]),
+            PayloadError::Exclude { fields, .. } => member(fields[1]),
             PayloadError::Address { field, number } => {
                 format!("{}/{}", member(field), number.saturating_sub(1))
             }
@@ -304,12 +315,29 @@ impl PayloadError {
             PayloadError::Recipients { .. } => member("to"),
             PayloadError::Period { end, .. } => member(end),
             PayloadError::Header(_) => member("headers"),
+            PayloadError::Order(OrderError::NoPrice | OrderError::PriceGiven(_)) => member("price"),
+            PayloadError::Order(OrderError::NoTrigger) => member("stop_price"),
             PayloadError::NotAnObject
             | PayloadError::NotOutgoing
             | PayloadError::UnknownKey { key: None, .. }
-            | PayloadError::Order(_)
             | PayloadError::Market(_)
             | PayloadError::Other(_) => String::new(),
+        }
+    }
+
+    /// What repairs the value at [`PayloadError::pointer`].
+    pub fn instead(&self, text: &str) -> Instead {
+        match self {
+            PayloadError::Order(OrderError::PriceGiven(_)) | PayloadError::Exclude { .. } => {
+                Instead::Nothing
+            }
+            PayloadError::Period { start, .. } => {
+                let value = json::value_at(text, &format!("/{start}"));
+                let start: Option<Time> = value.and_then(|it| serde_json::from_str(it.get()).ok());
+                let end = start.map(|start| start.plus_ms(HOUR_MS).to_string());
+                end.map_or(Instead::Example, |end| Instead::Value(end.into()))
+            }
+            _ => Instead::Example,
         }
     }
 
@@ -355,6 +383,9 @@ fn quoted(names: &[&str]) -> String {
     let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     names.join(", ")
 }
+
+/// Milliseconds of an hour.
+const HOUR_MS: i64 = 3_600_000;
 
 /// What an action takes.
 pub trait Payload: Debug + HasSchema + Send + Sync + Sized + 'static {

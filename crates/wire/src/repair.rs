@@ -8,6 +8,7 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::code::Retry;
+use super::json::Members;
 
 /// Largest number of faults in one answer.
 pub const FAULTS_MAX: usize = 32;
@@ -118,6 +119,27 @@ impl Repair {
     }
 }
 
+/// Names of the members that a [`Repair`] adds to `data`.
+pub const MEMBERS: [&str; 4] = ["retry", "retry_after_ms", "faults", "faults_more"];
+
+/// Returns the `data` of an answer without the members that say how to try again, as the body of a
+/// contract is read. What is not an object stays as it is.
+///
+/// # Errors
+/// Returns the serialiser's error.
+pub fn own_members(data: &RawValue) -> serde_json::Result<Box<RawValue>> {
+    let Ok(Members(members)) = serde_json::from_str(data.get()) else {
+        return Ok(data.to_owned());
+    };
+    let mut own = Vec::new();
+    for (name, value) in members {
+        if !MEMBERS.contains(&name.as_str()) {
+            own.push(format!("{}:{}", serde_json::to_string(&name)?, value.get()));
+        }
+    }
+    RawValue::from_string(format!("{{{}}}", own.join(",")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,5 +159,35 @@ mod tests {
             let made = repair.added_to(Some(body)).unwrap();
             assert_eq!(made.get(), expect);
         }
+    }
+
+    #[test]
+    fn what_was_added_is_taken_away_again() {
+        let place = Place { line: 1, column: 2 };
+        let fault = Fault {
+            pointer: "/payload".to_owned(),
+            at: Some(place),
+            got: "null".to_owned(),
+            expected: "an object".to_owned(),
+            example: None,
+        };
+        let whole = Repair {
+            retry: Retry::SameId,
+            retry_after_ms: Some(1),
+            faults: vec![fault],
+            faults_more: 1,
+        };
+        for body in [r#"{}"#, r#"{"a":0.10,"b\n":[1]}"#] {
+            let body = RawValue::from_string(body.to_owned()).unwrap();
+            let made = whole.added_to(Some(body.clone())).unwrap();
+            assert!(
+                MEMBERS
+                    .iter()
+                    .all(|name| made.get().contains(&format!("\"{name}\":")))
+            );
+            assert_eq!(own_members(&made).unwrap().get(), body.get());
+        }
+        let list = RawValue::from_string("[1]".to_owned()).unwrap();
+        assert_eq!(own_members(&list).unwrap().get(), "[1]");
     }
 }

@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::sealed::{SECRET, asked, check_sound, holding, lines_of};
 use crate::kit::gateway_home::{ECHO, GatewayHome, settle};
 use spoolgate_home::redact::Plan;
+use spoolgate_wire::ids::RequestId;
 
 /// The places of the answer: of the request, of a copy that came while the action was open, of one
 /// that came later, and of one that came through a spool that its sender was given later.
@@ -63,6 +64,37 @@ fn every_copy_of_the_answer_goes() {
             .iter()
             .all(|place| home.place.disk.get(place).is_none())
     );
+    check_sound(&home);
+}
+
+#[test]
+fn every_request_that_was_repaired_under_its_id_goes() {
+    let home = GatewayHome::new(ECHO);
+    let mut gate = home.open();
+    for (n, subject) in ["1", "2", r#""s""#].into_iter().enumerate() {
+        let payload =
+            format!(r#"{{"to":["ann@example.com"],"subject":{subject},"body":"{SECRET} {n}"}}"#);
+        let bytes = home.envelope("one", "email.send", &payload).to_json();
+        let path = format!("spool/in/one.{n}.json");
+        home.place.disk.put(path, bytes.as_bytes());
+        settle(&mut gate);
+    }
+    let lines: Vec<u64> = lines_of(&home, "one")
+        .iter()
+        .map(|(line, _)| *line)
+        .collect();
+    assert_eq!(lines.len(), 3);
+    let id = RequestId::parse("one").unwrap();
+    assert_eq!(gate.lines_of_id(&id).unwrap(), lines);
+    for line in &lines {
+        assert_eq!(gate.lines_of_request(*line).unwrap(), lines, "{line}");
+    }
+    let secret = [SECRET.to_owned()];
+    assert!(!holding(&home, &secret).is_empty());
+    let done = gate.redact(&asked(lines[0], &[])).unwrap();
+    assert!(matches!(done, Plan::Delete(_)));
+    drop(gate);
+    assert_eq!(holding(&home, &secret), Vec::<String>::new());
     check_sound(&home);
 }
 

@@ -49,16 +49,16 @@ impl Action for HaltSet {
 
     fn check(set: &SetHalt) -> Result<(), PayloadError> {
         if let [first, second, ..] = set.scopes()[..] {
-            return Err(PayloadError::Forms {
+            return Err(PayloadError::Exclude {
                 fields: [first, second],
-                rule: "exclude each other; name at most one of `principal`, `strategy`, `symbol` \
+                rule: "name at most one of `principal`, `strategy`, `symbol` \
                     and `bridge`, or none to halt everybody",
             });
         }
         if set.keep_orders && set.flatten {
-            return Err(PayloadError::Forms {
+            return Err(PayloadError::Exclude {
                 fields: ["keep_orders", "flatten"],
-                rule: "exclude each other; entries that stay would open what is to be closed",
+                rule: "entries that stay would open what is to be closed",
             });
         }
         check_reason(&set.reason)

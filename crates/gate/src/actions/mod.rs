@@ -69,7 +69,7 @@ use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::admin::REASON_BYTES_MAX;
 use spoolgate_wire::admission::AdmissionAttempt;
 use spoolgate_wire::control::ControlAttempt;
-use spoolgate_wire::envelope::REQUEST_BYTES_MAX;
+use spoolgate_wire::envelope::{Envelope, REQUEST_BYTES_MAX};
 use spoolgate_wire::faults::Faults;
 use spoolgate_wire::orders::Empty;
 use spoolgate_wire::payload::{Payload, PayloadError};
@@ -181,12 +181,15 @@ trait ErasedPayload: fmt::Debug + Send + Sync {
 pub struct Body {
     /// The action's row.
     pub rule: &'static Row,
-    /// What is wrong with a payload whose contract answers it nevertheless; empty for all others.
+    /// What is wrong with a request whose contract answers it nevertheless; empty for all others.
     pub malformed: Option<Arc<Malformed>>,
+    /// What is wrong with the causality beside it; `None` also if its own contract reads none
+    /// there.
+    pub malformed_causality: Option<Arc<Malformed>>,
     payload: Arc<dyn ErasedPayload>,
 }
 
-/// What is wrong with a payload.
+/// What is wrong with a part of a request.
 #[derive(Debug)]
 pub struct Malformed {
     /// In one sentence.
@@ -201,6 +204,7 @@ impl Body {
         Body {
             rule: const { &A::ROW },
             malformed: None,
+            malformed_causality: None,
             payload: Arc::new(Of::<A>(payload)),
         }
     }
@@ -214,13 +218,15 @@ impl Body {
         }
     }
 
-    /// Adds what is wrong with a payload whose contract answers it nevertheless.
+    /// Adds what is wrong with a payload whose contract answers it nevertheless, and with the
+    /// causality of the request.
     pub(super) fn with_faults(
         self,
         action: &'static dyn ErasedAction,
-        text: &str,
+        envelope: &Envelope,
         locate: Locate<'_>,
     ) -> Body {
+        let text = envelope.payload.as_str();
         let decision = self
             .payload()
             .and_then(|it: &ControlAttempt| it.decision.as_ref().err());
@@ -230,11 +236,28 @@ impl Body {
         let why = decision
             .map(|why| Complaint::of_decision(why, text))
             .or_else(|| task.map(|why| Complaint::of_payload(why, text)));
-        let malformed = why.map(|why| {
-            let (words, faults) = faults::in_payload(action, text, why, locate);
+        let read = why.map(|why| faults::in_payload(action, text, why, locate));
+        let elsewhere = match self.payload::<AdmissionAttempt>() {
+            Some(attempt) => faults::beside_task(self.rule.name, attempt, envelope, locate),
+            None => Vec::new(),
+        };
+        let malformed = (read.is_some() || !elsewhere.is_empty()).then(|| {
+            let (words, mut faults) = read.unwrap_or_default();
+            faults.add(elsewhere);
             Arc::new(Malformed { words, faults })
         });
-        Body { malformed, ..self }
+        // The contract of admission has the causality of a task in the payload.
+        let causality = envelope.causality.as_deref();
+        let causality = causality.filter(|_| self.payload::<AdmissionAttempt>().is_none());
+        let malformed_causality = causality.and_then(|text| {
+            let (words, faults) = faults::in_causality(text, locate)?;
+            Some(Arc::new(Malformed { words, faults }))
+        });
+        Body {
+            malformed,
+            malformed_causality,
+            ..self
+        }
     }
 
     /// The payload, if it has this type.

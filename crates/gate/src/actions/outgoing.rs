@@ -185,6 +185,7 @@ impl ErasedAction for Outgoing {
         let call = GatewayCall::read(self.row.name.as_str(), text)?;
         Ok(Body {
             malformed: None,
+            malformed_causality: None,
             rule: &self.row,
             payload: Arc::new(call),
         })

@@ -13,6 +13,8 @@ const BOUND_END: f64 = 1e12;
 pub(super) const NO_MEMBER: &str = "no member of this name";
 /// How the pattern of a text begins that must have a visible character.
 const VISIBLE: &str = r"[^\t-\r";
+/// How the pattern of a text begins that must not have control characters.
+const NO_CONTROL: &str = r"^[^\u0000-\u001f";
 
 /// The type of a value.
 pub(super) fn kind_of(kind: &Kind<'_>) -> &'static str {
@@ -45,7 +47,8 @@ pub(super) fn shown(kind: &Kind<'_>) -> String {
             format!("a text of {size}, {}", quoted(text, QUOTED_CHARS_MAX))
         }
         Kind::Text(text) => format!("a text, {}", quoted(text, QUOTED_CHARS_MAX)),
-        Kind::List(items) => format!("a list of {}", items.len()),
+        Kind::List(items) if items.is_empty() => "an empty list".to_owned(),
+        Kind::List(items) => format!("a list of {}", counted(items.len(), "elements")),
     }
 }
 
@@ -86,7 +89,10 @@ fn in_words(schema: &Map<String, Value>) -> String {
         .filter(|name| !(is_amount && **name == "string"))
         .map(|name| match *name {
             "string" => text(schema),
-            "number" if is_amount => format!("a number, or a text of its digits{}", bounds(schema)),
+            "number" if is_amount => {
+                let (digits, bounds) = (digits(schema), bounds(schema));
+                format!("a number{bounds} without an exponent{digits}, or a text of its digits")
+            }
             "number" => format!("a number{}", bounds(schema)),
             "integer" => format!("a whole number{}", bounds(schema)),
             "boolean" => "true or false".to_owned(),
@@ -108,19 +114,52 @@ fn value_in_words(value: &Value) -> String {
     }
 }
 
+/// `1 thing`, `2 things`.
+fn counted(count: usize, things: &str) -> String {
+    match count == 1 {
+        true => format!("1 {}", things.trim_end_matches('s')),
+        false => format!("{count} {things}"),
+    }
+}
+
 /// ` of 1 to 5 things`, from the bounds on a size; empty if there are none.
 fn size(schema: &Map<String, Value>, least: &str, most: &str, things: &str) -> String {
-    let bound = |name: &str| schema.get(name).and_then(Value::as_u64);
+    let bound = |name: &str| {
+        let bound = schema.get(name).and_then(Value::as_u64)?;
+        usize::try_from(bound).ok()
+    };
     match (bound(least), bound(most)) {
-        (Some(least), Some(most)) if least == most => format!(" of {most} {things}"),
-        (Some(least), Some(most)) => format!(" of {least} to {most} {things}"),
-        (None, Some(most)) => format!(" of at most {most} {things}"),
-        (Some(least), None) => format!(" of at least {least} {things}"),
+        (Some(least), Some(most)) if least == most => format!(" of {}", counted(most, things)),
+        (Some(least), Some(most)) => format!(" of {least} to {}", counted(most, things)),
+        (None, Some(most)) => format!(" of at most {}", counted(most, things)),
+        (Some(least), None) => format!(" of at least {}", counted(least, things)),
         (None, None) => String::new(),
     }
 }
 
-/// `, above 0` and the like, without bounds that no sender comes near.
+/// How many digits the pattern of an amount allows; empty if it does not count them.
+fn digits(schema: &Map<String, Value>) -> String {
+    let pattern = schema.get("pattern").and_then(Value::as_str);
+    let after = |begin: &str| {
+        pattern?
+            .split_once(begin)?
+            .1
+            .split_once('}')?
+            .0
+            .parse()
+            .ok()
+    };
+    // The first digit stands before the counted ones.
+    let before_point = after("[0-9]{0,").map(|more: u64| more.saturating_add(1));
+    match (before_point, after("[0-9]{1,")) {
+        (Some(before), Some(behind)) => {
+            format!(", with at most {before} digits before the point and {behind} after it")
+        }
+        _ => String::new(),
+    }
+}
+
+/// ` above 0` and the like, without bounds that no sender comes near.
 fn bounds(schema: &Map<String, Value>) -> String {
     let near = |bound: &&Value| bound.as_f64().is_none_or(|end| end.abs() < BOUND_END);
     let bound = |name: &str, word: &str| {
@@ -140,7 +179,7 @@ fn bounds(schema: &Map<String, Value>) -> String {
     let bounds: Vec<String> = bounds.into_iter().flatten().collect();
     match bounds.is_empty() {
         true => String::new(),
-        false => format!(", {}", bounds.join(" ")),
+        false => format!(" {}", bounds.join(" ")),
     }
 }
 
@@ -153,6 +192,9 @@ fn text(schema: &Map<String, Value>) -> String {
     let pattern = schema.get("pattern").and_then(Value::as_str);
     let form = match pattern {
         Some(pattern) if pattern.starts_with(VISIBLE) => " with a visible character".to_owned(),
+        Some(pattern) if pattern.starts_with(NO_CONTROL) => {
+            " without control characters".to_owned()
+        }
         Some(pattern) => format!(" of the form `{pattern}`"),
         None => String::new(),
     };
@@ -184,6 +226,15 @@ fn list(schema: &Map<String, Value>) -> String {
 }
 
 fn object(schema: &Map<String, Value>) -> String {
+    if is_variant(schema) {
+        let names = schema.get("properties").and_then(Value::as_object);
+        let names = names.into_iter().flat_map(Map::keys);
+        let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+        return format!(
+            "an object with exactly one of the members {}",
+            names.join(", ")
+        );
+    }
     let size = size(schema, "minProperties", "maxProperties", "members");
     let required = schema.get("required").and_then(Value::as_array);
     let names = required.into_iter().flatten().map(value_in_words);
@@ -197,6 +248,12 @@ fn object(schema: &Map<String, Value>) -> String {
         false => format!(" with {names}"),
     };
     format!("an object{size}{with}")
+}
+
+/// Whether an object has exactly one member, whose name says what it is.
+pub(super) fn is_variant(schema: &Map<String, Value>) -> bool {
+    let is_one = |name: &str| schema.get(name).and_then(Value::as_u64) == Some(1);
+    schema.contains_key("properties") && is_one("minProperties") && is_one("maxProperties")
 }
 
 /// What is expected in place of a member that does not exist.

@@ -74,7 +74,7 @@ fn offset_of(text: &str, part: &RawValue) -> usize {
 /// use spoolgate_wire::repair::Place;
 ///
 /// let file = b"{\n  \"a\": {\"\xc3\xa9\": [1, 2]}\n}";
-/// assert_eq!(locate(file, "/a/\u{e9}/1"), Some(Place { line: 2, column: 17 }));
+/// assert_eq!(locate(file, "/a/\u{e9}/1"), Some(Place { line: 2, column: 18 }));
 /// assert_eq!(locate(file, "/a/missing"), Some(Place { line: 2, column: 8 }));
 /// assert_eq!(locate(b"{", ""), None);
 /// ```
