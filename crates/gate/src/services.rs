@@ -253,7 +253,8 @@ impl Turn<'_> {
 
 /// Checks a service to be added, as far as that is possible without the others.
 pub(super) fn check_added(add: &AddService) -> Result<(), PayloadError> {
-    services::folded(&add.host).map_err(PayloadError::other)?;
+    let host = services::folded(&add.host).map_err(PayloadError::other);
+    host.map_err(|fault| PayloadError::within("host", fault))?;
     let fault = services::fault_of(add.port, &add.protocol, &add.methods, &add.actions);
     fault.map_or(Ok(()), |fault| Err(PayloadError::other(fault)))
 }

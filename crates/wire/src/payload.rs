@@ -331,6 +331,12 @@ impl PayloadError {
             PayloadError::Order(OrderError::PriceGiven(_)) | PayloadError::Exclude { .. } => {
                 Instead::Nothing
             }
+            // At the planned entry a stop order would begin.
+            PayloadError::Order(OrderError::NoTrigger) => {
+                let value = json::value_at(text, "/planned_entry");
+                let entry = value.and_then(|it| serde_json::from_str(it.get()).ok());
+                entry.map_or(Instead::Example, Instead::Value)
+            }
             PayloadError::Period { start, .. } => {
                 let value = json::value_at(text, &format!("/{start}"));
                 let start: Option<Time> = value.and_then(|it| serde_json::from_str(it.get()).ok());

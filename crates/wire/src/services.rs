@@ -12,6 +12,7 @@ pub struct AddService {
     /// Name of the service.
     pub service: ServiceName,
     /// Host of the service.
+    #[schemars(schema_with = "crate::schema::host")]
     pub host: String,
     /// Port of the service; if absent, the default port of the protocol.
     #[serde(default, deserialize_with = "present")]

@@ -175,7 +175,7 @@ pub const VENUE_ID_BYTES_MAX: usize = 100;
 #[serde(deny_unknown_fields)]
 pub struct Snapshot {
     /// The id of the bridge's run, as in its `.alive`.
-    #[schemars(schema_with = "crate::schema::short::<RUN_BYTES_MAX>")]
+    #[schemars(schema_with = "crate::schema::filled::<RUN_BYTES_MAX>")]
     pub run: String,
     /// When it was taken, at most 60 s away from the clock of the gate.
     pub taken_at: Time,
@@ -258,7 +258,7 @@ pub struct VenueOrder {
 #[serde(deny_unknown_fields)]
 pub struct ForeignOrder {
     /// The id that the venue gave it.
-    #[schemars(schema_with = "crate::schema::short::<VENUE_ID_BYTES_MAX>")]
+    #[schemars(schema_with = "crate::schema::filled::<VENUE_ID_BYTES_MAX>")]
     pub venue_id: String,
     /// Instrument.
     pub symbol: Symbol,

@@ -127,6 +127,16 @@ pub fn short<const BYTES_MAX: usize>(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "maxLength": BYTES_MAX})
 }
 
+/// A text of 1 to `BYTES_MAX` bytes.
+pub fn filled<const BYTES_MAX: usize>(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "minLength": 1, "maxLength": BYTES_MAX})
+}
+
+/// A host alone: a name, or an IPv6 address in brackets.
+pub fn host(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "pattern": r"^(\[[^\]]+\]|[^\[\]*./\\@:?# ][^\[\]*/\\@:?# ]*)$"})
+}
+
 /// A name of something outside, without spaces at its ends.
 pub fn outside_name<const BYTES_MAX: usize>(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
