@@ -352,6 +352,7 @@ fn every_fault_of_every_action_is_named_where_it_is_with_what_repairs_it() {
 fn what_only_a_reader_refuses_is_repaired_too() {
     let order = r#"{"strategy":"trend","symbol":"BTC-USD","side":"buy","size":"0.01","thesis_slug":"b","planned_entry":"6800","planned_stop":"6700","order_type":"#;
     let control = r#"{"decision_id":"d","concern_id":"a:b","account_id":"a","market_symbol":"b","reason":"why","confidence":0.5,"action":"#;
+    let evidence = r#""evidence":{"summary":"s","sample_size":1,"ledger_seqs":[]}"#;
     for (action, payload, pointer) in [
         ("order.submit", &format!(r#"{order}"limit"}}"#), "/price"),
         (
@@ -390,6 +391,16 @@ fn what_only_a_reader_refuses_is_repaired_too() {
             "/to",
         ),
         ("rule.propose", &"{}".to_owned(), ""),
+        (
+            "rule.propose",
+            &format!(r#"{{"Activate":{{{evidence}}}}}"#),
+            "/Activate/rule",
+        ),
+        (
+            "rule.propose",
+            &format!(r#"{{"Suspend":{{"rule_id":"r",{evidence}}}}}"#),
+            "/Suspend/reason",
+        ),
         ("rule.propose", &r#"{"modifyParameter":{}}"#.to_owned(), ""),
     ] {
         let mut repaired: Value = serde_json::from_str(payload).unwrap();

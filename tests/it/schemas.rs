@@ -342,7 +342,7 @@ fn others() -> Vec<Value> {
     others.extend(
         [33, 65, 129, 201, 256, 501, 513, 1001, 2049].map(|bytes| json!("x".repeat(bytes))),
     );
-    others.extend([60, 120, 150, 260, 600].map(|chars| json!("é".repeat(chars))));
+    others.extend([120, 150, 260, 600].map(|chars| json!("é".repeat(chars))));
     others.push(json!("é".repeat(1100)));
     others.extend([
         json!(null),

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use super::actions::examples::example;
+use super::actions::examples::example_like;
 use super::actions::{self, ErasedAction};
 use super::prepare::Refusal;
 use super::schemas;
@@ -39,7 +39,9 @@ static ENVELOPE: LazyLock<(Value, Value)> = LazyLock::new(|| {
         "payload": {},
         "source": "trend-bot",
         "signature": "0".repeat(64),
-        "causality": {"root_task_id": "task-1", "parent_task_id": null, "capability_id": "search"},
+        "causality": {"root_task_id": "task-1", "parent_task_id": "task-1",
+            "caused_by_receipt_id": "r-12", "spawn_depth": 1, "capability_id": "search",
+            "recursion_budget_remaining": 3},
     });
     (schema, example)
 });
@@ -104,7 +106,7 @@ pub(super) fn in_payload(
 ) -> (String, Faults) {
     let row = action.row();
     let schema = schemas::schema(row.name.as_str()).unwrap_or_default();
-    let example = serde_json::from_str(example(row.name)).unwrap_or_default();
+    let example = serde_json::from_str(example_like(row.name, payload)).unwrap_or_default();
     let subject = Subject {
         schema: &schema,
         example: &example,

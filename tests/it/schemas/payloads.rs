@@ -49,6 +49,12 @@ fn crossed() -> Vec<(&'static str, Value)> {
             "market.update",
             json!({"symbol": "S", "bars": vec![bar; 200], "quotes": vec![quote; 200]}),
         ),
+        // 60 characters of 120 bytes.
+        (
+            "venue.snapshot",
+            json!({"run": "é".repeat(60), "taken_at": "2018-04-05T00:00:00Z", "after_exec": null,
+                "balances": [], "positions": [], "orders": [], "foreign": []}),
+        ),
     ]
 }
 

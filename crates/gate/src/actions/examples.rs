@@ -1,6 +1,32 @@
 //! One valid payload per action: faults of a payload show its values as examples.
 
+use std::collections::BTreeMap;
+
+use serde::de::IgnoredAny;
 use spoolgate_wire::action_name::ActionName;
+
+/// Valid payloads of the other variants of `rule.propose`.
+const OTHER_PROPOSALS: [&str; 2] = [
+    r#"{"Activate":{"rule":{"id":"no-large","status":"active","applies_to":{"action":"order.submit"},"when":[{"field":"order.size","op":"gt","value":"0.02"}],"then":"reject","message":"more than 0.02"},"evidence":{"summary":"fewer losses","sample_size":30,"ledger_seqs":[12,14],"council_request_id":"case-1"}}}"#,
+    r#"{"Suspend":{"rule_id":"max-cap","reason":"it refuses too much","evidence":{"summary":"more losses","sample_size":30,"ledger_seqs":[12,14],"council_request_id":"case-1"}}}"#,
+];
+
+/// Returns the valid payload that is most like this one: of the same variant, if it has one.
+pub fn example_like(name: ActionName, payload: &str) -> &'static str {
+    if name != ActionName::RulePropose {
+        return example(name);
+    }
+    let members: BTreeMap<String, IgnoredAny> = serde_json::from_str(payload).unwrap_or_default();
+    let is_named = |other: &&&str| {
+        let mut names = members.keys();
+        names.any(|name| other.starts_with(&format!("{{\"{name}\":")))
+    };
+    OTHER_PROPOSALS
+        .iter()
+        .find(is_named)
+        .copied()
+        .unwrap_or_else(|| example(name))
+}
 
 /// Returns a payload that the action's reader accepts, with every member that it can have at the
 /// same time.
