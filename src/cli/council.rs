@@ -43,7 +43,7 @@ pub(super) enum Command {
             through the gate and into the ledger, like files dropped into the spool. If any file \
             is unsigned,\nthe decision is only calculated and printed, as if the deadline had \
             passed and every signer had the right to speak.\n\nExit codes: 0 APPROVE, 1 REJECT or \
-            a refused file, 3 NEEDS_MORE_INFO or still waiting for verdicts."
+            a refused file, 3 NEEDS_MORE_INFO, still waiting for verdicts, or settling."
     )]
     Decide(DecideArgs),
     /// Print the brief of a role: what to judge, on which evidence, and how to answer.
@@ -63,7 +63,8 @@ pub(super) enum Command {
         after_help = "Examples:\n  spoolgate council check req_1 risk.json\n  any-model --json < \
             brief.md | spoolgate council check c-0123456789abcdef -\n\nThe file holds the object that the brief asks for, its inner `verdict` alone, or a \
             signed request. Only the briefs of the case and council/roles.yaml are read.\n\nExit \
-            codes: 0 it counts as what it says, 1 it counts as less or would be refused."
+            codes: 0 it counts as what it says, 1 it counts as less or would be refused, 2 a file \
+            cannot be read."
     )]
     Check {
         /// The case, by its alias, which a brief names; who may read the ledger can give its id.

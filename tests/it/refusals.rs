@@ -419,6 +419,73 @@ fn what_only_a_reader_refuses_is_repaired_too() {
     }
 }
 
+/// Readers stop at the first fault; what they know beside the schema is told together with it.
+#[test]
+fn what_only_a_reader_refuses_is_named_beside_other_faults() {
+    let order = r#"{"strategy":"trend","symbol":"BTC-USD","side":"buy","size":"0.01","thesis_slug":"b","planned_entry":"6800","planned_stop":"6700","order_type":"limit","x":1}"#;
+    for (action, payload, pointers) in [
+        ("order.submit", order, &["/x", "/price"][..]),
+        (
+            "fills.list",
+            r#"{"since":"2026-02-30T00:00:00Z","x":1}"#,
+            &["/x", "/since"],
+        ),
+        (
+            "email.send",
+            r#"{"to":[],"subject":"s","body":"b","x":1}"#,
+            &["/x", "/to"],
+        ),
+        (
+            "council.request",
+            r#"{"request_id":"c-0123456789abcdef","timestamp":"2026-03-02T11:59:00Z","proposer":"A","change_type":"X","context":{"summary":"s"}}"#,
+            &["/change_type", "/request_id"],
+        ),
+    ] {
+        let value: Value = serde_json::from_str(payload).unwrap();
+        let (found, more, _) = faults(&file(action, &value)).unwrap();
+        let found: BTreeSet<&str> = found.iter().map(|fault| fault.pointer.as_str()).collect();
+        let pointers = pointers.iter().map(|pointer| format!("/payload{pointer}"));
+        let pointers: Vec<String> = pointers.collect();
+        assert_eq!(
+            found,
+            pointers.iter().map(String::as_str).collect(),
+            "{action}"
+        );
+        assert_eq!(more, 0);
+    }
+}
+
+#[test]
+fn members_without_a_name_that_can_be_shown_are_counted() {
+    let long = |n: u32| format!("{}{n}", "k".repeat(200));
+    let members: Map<String, Value> = (0..15).map(|n| (long(n), json!(1))).collect();
+    let mut payload = Value::Object(members);
+    payload["symbol"] = json!("BTC-USD");
+    let (found, more, _) = faults(&file("market.get", &payload)).unwrap();
+    let [fault] = found.as_slice() else {
+        panic!("{found:?}");
+    };
+    assert!(fault.is_unnamed() && fault.pointer == "/payload" && fault.example.is_none());
+    assert_eq!(more, 14);
+}
+
+/// Others can read the answers of the flat spool.
+#[test]
+fn no_refusal_repeats_a_verdict() {
+    let payload = json!({
+        "request_id": "req_1", "request_sha256": "0".repeat(64),
+        "verdict": {"role": "Risk Officer", "verdict": 5, "concerns": "I REJECT: a backdoor",
+            "checklist_results": [{"question": "q", "answer": 7, "pass": "REJECT"}]},
+    });
+    let (found, _, words) = faults(&file("council.verdict", &payload)).unwrap();
+    assert_eq!(found.len(), 4, "{found:?}");
+    let told = serde_json::to_string(&found).unwrap() + &words;
+    assert!(
+        !told.contains("REJECT") && !told.contains("backdoor"),
+        "{told}"
+    );
+}
+
 #[test]
 fn faults_of_an_envelope_come_at_once_and_say_nothing_of_its_payload() {
     let (state, keyring) = keys(&["bot"]);
@@ -556,6 +623,9 @@ fn a_request_is_repaired_eight_times() {
         let (code, own) = (outcome.decision.metadata.code, outcome.decision.attempt);
         if attempt < 9 {
             assert_eq!((code, own), (Some(Code::MalformedPayload), attempt));
+            // The last refusal does not promise another repair.
+            let word = outcome.decision.metadata.repair.unwrap().retry;
+            assert_eq!(word == Retry::SameId, attempt < 8, "{attempt}");
         } else {
             assert_eq!(code, Some(Code::RequestIdConflict), "{attempt}");
         }

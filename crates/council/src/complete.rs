@@ -73,12 +73,9 @@ fn says_something(name: &str, text: &str, placeholders: &Placeholders) -> bool {
 
 /// Whether an artifact has the least that its kind consists of: [`formless`] says what that is.
 fn has_form(name: &str, text: &str) -> bool {
-    let has_digit = |text: &str| text.bytes().any(|byte| byte.is_ascii_digit());
     match name {
         DIFF => text.lines().any(|line| line.starts_with(['+', '-'])),
-        "validation_report" => text
-            .lines()
-            .any(|line| line.contains('|') && has_digit(line)),
+        "validation_report" => has_table_row(text),
         "monte_carlo_stats" => serde_json::from_str::<serde_json::Map<String, Value>>(text)
             .is_ok_and(|object| object.values().any(has_number)),
         _ => {
@@ -87,6 +84,36 @@ fn has_form(name: &str, text: &str) -> bool {
             words.filter(is_word).count() >= SPEC_WORDS_MIN
         }
     }
+}
+
+/// Whether a Markdown text has a row of a table with a number: a line that begins with a bar and has
+/// another, or one with a bar below a line of bars and dashes, in which a word begins with a digit, signs
+/// aside.
+fn has_table_row(text: &str) -> bool {
+    let is_rule = |line: &str| {
+        line.contains('|')
+            && line.contains('-')
+            && line
+                .chars()
+                .all(|c| matches!(c, '|' | '-' | ':' | ' ' | '\t'))
+    };
+    let begins_with_digit = |word: &str| {
+        let word = word.trim_start_matches(|c: char| !c.is_alphanumeric());
+        word.starts_with(|c: char| c.is_ascii_digit())
+    };
+    let mut is_within = false;
+    for line in text.lines().map(str::trim) {
+        if is_rule(line) {
+            is_within = true;
+        } else if !line.contains('|') {
+            is_within = false;
+        } else if (is_within || line.starts_with('|') && line.matches('|').count() > 1)
+            && line.split(['|', ' ', '\t']).any(begins_with_digit)
+        {
+            return true;
+        }
+    }
+    false
 }
 
 /// Says what an artifact that is not of its form lacks.
@@ -119,4 +146,31 @@ fn is_figure(json: &str, nothing: &impl Fn(&str) -> bool) -> bool {
         return serde_json::from_str::<String>(json).is_ok_and(|text| !nothing(&text));
     }
     json.starts_with(|c: char| c == '-' || c.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_table_row;
+
+    #[test]
+    fn a_table_row_has_bars_and_a_number() {
+        for row in [
+            "| sharpe | 1.2 |",
+            "| metric | value |\n|---|---|\n| drawdown | -4.5 % |",
+            "metric | value\n--- | ---\nsharpe | +1.2",
+            "text before\n\n| return | ($15.4) |",
+        ] {
+            assert!(has_table_row(row), "{row}");
+        }
+        for other in [
+            "",
+            "| a1 | b2 |\n|---|---|",
+            "use a|b 3 times",
+            "| 5",
+            "sharpe 1.2",
+            "| metric | value |\n|---|---|\n\nsharpe 1.2 or more",
+        ] {
+            assert!(!has_table_row(other), "{other}");
+        }
+    }
 }

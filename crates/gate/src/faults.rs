@@ -22,6 +22,8 @@ use spoolgate_wire::repair::{Fault, Place};
 /// recorded.
 pub(super) type Locate<'a> = &'a dyn Fn(&str) -> Option<Place>;
 
+/// Longest payload of which mended copies are read, bytes: each fault costs a reading.
+const COPY_BYTES_MAX: usize = 64 * 1024;
 /// JSON pointer of the payload within a request.
 const PAYLOAD: &str = "/payload";
 
@@ -112,12 +114,15 @@ pub(super) fn in_payload(
         example: &example,
         root: PAYLOAD,
         sealed: row.sealed,
+        // Others can read the answers of the flat spool, and no vote before the decision.
+        hides_values: !row.sealed.is_empty() || row.name == ActionName::CouncilVerdict,
     };
     let mut faults = all(&subject, payload);
     if faults.listed.is_empty() {
         let fault = one(&subject, payload, &why.pointer, &why.words, why.instead);
         faults.listed.push(fault);
     }
+    besides(action, payload, &subject, &mut faults);
     let faults = located(faults, locate);
     let is_single = faults.listed.len() == 1 && faults.more == 0;
     let words = match is_single && why.is_specific {
@@ -125,6 +130,102 @@ pub(super) fn in_payload(
         false => in_words(&faults),
     };
     (words, faults)
+}
+
+/// Adds what no schema expresses. A reader stops at the first fault, so it reads copies in which the
+/// faults that are known so far are mended. Where a value was put in place of another one, only a value
+/// that is wrong by itself counts: another may be wrong only beside what was put there.
+fn besides(
+    action: &'static dyn ErasedAction,
+    payload: &str,
+    subject: &Subject<'_>,
+    faults: &mut Faults,
+) {
+    if payload.len() > COPY_BYTES_MAX {
+        return;
+    }
+    let Ok(mut copy) = serde_json::from_str::<Value>(payload) else {
+        return;
+    };
+    let mut mended = 0;
+    let mut is_only_shorter = true;
+    while faults.more == 0 {
+        let known = faults.listed.len();
+        let fresh = faults.listed.get(mended..).unwrap_or_default();
+        if fresh.is_empty() || !fresh.iter().all(|fault| mend(&mut copy, fault)) {
+            return;
+        }
+        is_only_shorter &= fresh.iter().all(|fault| fault.example.is_none());
+        mended = known;
+        let text = copy.to_string();
+        let Some(why) = complaint(action, &text) else {
+            return;
+        };
+        if is_only_shorter || is_wrong_alone(action, subject.example, &copy, &why) {
+            faults.add([one(subject, &text, &why.pointer, &why.words, why.instead)]);
+        }
+    }
+}
+
+/// Whether a reader refuses a value within the example too.
+fn is_wrong_alone(
+    action: &'static dyn ErasedAction,
+    example: &Value,
+    payload: &Value,
+    why: &Complaint,
+) -> bool {
+    let mut example = example.clone();
+    let places = (
+        example.pointer_mut(&why.pointer),
+        payload.pointer(&why.pointer),
+    );
+    let (Some(place), Some(value), Instead::Example) = (places.0, places.1, &why.instead) else {
+        return false;
+    };
+    *place = value.clone();
+    complaint(action, &example.to_string()).is_some_and(|again| again.pointer == why.pointer)
+}
+
+/// What the reader of an action says about a payload; `None` if it takes it.
+fn complaint(action: &'static dyn ErasedAction, payload: &str) -> Option<Complaint> {
+    match action.read(payload) {
+        Ok(body) => body.complaint(payload),
+        Err(why) => Some(Complaint::of_payload(&why, payload)),
+    }
+}
+
+/// Mends a payload as a fault says. Returns whether the fault says how.
+fn mend(payload: &mut Value, fault: &Fault) -> bool {
+    let Some(below) = fault.pointer.strip_prefix(PAYLOAD) else {
+        return false;
+    };
+    let Some((above, name)) = below.rsplit_once('/') else {
+        return match &fault.example {
+            Some(example) => {
+                *payload = example.clone();
+                true
+            }
+            None => false,
+        };
+    };
+    let name = name.replace("~1", "/").replace("~0", "~");
+    match (payload.pointer_mut(above), &fault.example) {
+        (Some(Value::Object(members)), Some(example)) => {
+            members.insert(name, example.clone());
+            true
+        }
+        (Some(Value::Object(members)), None) => {
+            !fault.is_unnamed() && members.remove(&name).is_some()
+        }
+        (Some(Value::Array(items)), Some(example)) => {
+            let item = name.parse().ok().and_then(|at: usize| items.get_mut(at));
+            item.is_some_and(|item| {
+                *item = example.clone();
+                true
+            })
+        }
+        _ => false,
+    }
 }
 
 /// What is wrong with a payload that its action would refuse, as its sender would be told, in one
@@ -152,6 +253,7 @@ pub(super) fn in_causality(text: &str, locate: Locate<'_>) -> Option<(String, Fa
         example: example.get("causality").unwrap_or(&Value::Null),
         root: "/causality",
         sealed: &[],
+        hides_values: false,
     };
     let mut faults = all(&subject, text);
     if faults.listed.is_empty() {
@@ -273,6 +375,7 @@ pub(super) fn refused_envelope(
         example,
         root: "",
         sealed: &["/payload", "/causality"],
+        hides_values: true,
     };
     let faults = located(all(&subject, text), locate);
     let is_single = faults.listed.len() == 1 && faults.more == 0;

@@ -182,10 +182,11 @@ pub struct TextRules {
 #[serde(deny_unknown_fields)]
 pub struct Placeholders {
     /// Texts that count as missing as a whole; after compilation in lower case, letters
-    /// and digits only.
+    /// and digits only, as they look.
     #[schemars(length(max = check::LINES_MAX))]
     pub whole: Vec<String>,
-    /// Beginnings of a line that make a text count as missing; after compilation in lower case.
+    /// Beginnings of a line that make a text count as missing; after compilation as they look, in
+    /// lower case.
     #[schemars(length(max = check::LINES_MAX))]
     pub line_starts: Vec<String>,
 }
@@ -198,14 +199,17 @@ impl Placeholders {
 
     /// Returns whether the text is one of these as a whole, or has neither letter nor digit.
     pub fn are_all_of(&self, text: &str) -> bool {
-        let folded = text::fold(text);
+        let folded = text::fold(&text::look(text));
         folded.is_empty() || self.whole.contains(&folded)
     }
 
     /// Returns whether one of these lines begins with a placeholder.
     pub fn begin_one_of<'a>(&self, mut lines: impl Iterator<Item = &'a str>) -> bool {
         lines.any(|line| {
-            let line = line.trim_start().to_lowercase();
+            // A mark of Markdown makes nothing of a placeholder.
+            let is_mark =
+                |c: char| c.is_whitespace() || matches!(c, '*' | '_' | '~' | '`' | '>' | '#');
+            let line = text::look(line.trim_start_matches(is_mark));
             let follows = |start: &String| line.strip_prefix(start.as_str());
             self.line_starts
                 .iter()

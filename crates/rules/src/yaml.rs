@@ -4,6 +4,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
 use super::rulebook::RulebookError;
+use spoolgate_wire::payload::type_in_words;
 
 /// Largest rule file, in bytes.
 pub const RULE_FILE_BYTES_MAX: usize = 1024 * 1024;
@@ -94,10 +95,21 @@ fn in_words(text: &str, line: Option<usize>, message: &str) -> (Option<usize>, S
         };
         return (line, format!("{fault}; {what}"));
     }
+    if let Some((found, expected)) = message.rsplit_once(", expected ")
+        && let Some((before, kind @ ("sequence" | "map"))) = found.rsplit_once("invalid type: ")
+    {
+        let (kind, expected) = (type_in_words(kind), type_in_words(expected));
+        return (line, format!("{before}it is {kind}, expected {expected}"));
+    }
     if let Some((found, number)) = message.rsplit_once(", expected ")
         && NUMBERS.contains(&number)
     {
         return (line, format!("{found}, expected a whole number, 0 or more"));
+    }
+    if let Some((found, expected)) = message.rsplit_once(", expected struct ")
+        && !expected.contains(' ')
+    {
+        return (line, format!("{found}, expected an object"));
     }
     // The library writes the key before what `OutOfBounds` says.
     if let Some((key, fault)) = message.split_once(": is `")
@@ -144,6 +156,38 @@ fn line_of_too_many_brackets(text: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Agents send rules too, and know no types of this program.
+    #[test]
+    fn types_are_named_in_the_words_of_json() {
+        #[derive(Debug, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Inner {
+            #[expect(dead_code, reason = "only read")]
+            n: u32,
+        }
+        #[derive(Debug, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Outer {
+            #[expect(dead_code, reason = "only read")]
+            inner: Inner,
+        }
+        for (text, expect) in [
+            ("inner: [5]", "f:1: inner: it is a list, expected an object"),
+            (
+                "inner: 5",
+                "f:1: inner: invalid type: integer `5`, expected an object",
+            ),
+            ("[]", "f:1: it is a list, expected an object"),
+            (
+                "inner: {n: {}}",
+                "f:1: inner.n: it is an object, expected a whole number",
+            ),
+        ] {
+            let error = read::<Outer>("f", text).unwrap_err().to_string();
+            assert_eq!(error, expect, "{text}");
+        }
+    }
 
     #[test]
     fn faults_are_reported_with_their_line_and_a_remedy() {
@@ -196,12 +240,12 @@ mod tests {
             "f:4: more than 1000 brackets are open"
         );
         assert!(
-            message(&nested(OPEN_BRACKETS_MAX)).contains("expected a string"),
+            message(&nested(OPEN_BRACKETS_MAX)).contains("expected a text"),
             "not the library's own words"
         );
         let many = "- {a}\n".repeat(OPEN_BRACKETS_MAX + 1);
         assert!(
-            message(&many).contains("expected a string"),
+            message(&many).contains("expected a text"),
             "closed brackets count"
         );
         // Without the bound this takes 12 s.

@@ -119,7 +119,8 @@ impl CouncilRequest {
     pub fn validate(&self) -> Result<(), PayloadError> {
         check_name("proposer", &self.proposer)?;
         if self.request_id.is_alias() {
-            let rule = "must not have the form of an alias, `c-` and 16 hexadecimal digits";
+            let rule =
+                "must not have the form of an alias, `c-` and 16 lower-case hexadecimal digits";
             return Err(PayloadError::form("request_id", rule));
         }
         if self.context.summary.trim().is_empty() {

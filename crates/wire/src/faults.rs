@@ -31,6 +31,8 @@ pub struct Subject<'a> {
     pub root: &'a str,
     /// JSON pointers below the root whose values are never repeated; `*` matches every segment.
     pub sealed: &'a [&'static str],
+    /// Whether nothing but the types of values is repeated: others may read the answer.
+    pub hides_values: bool,
 }
 
 /// The faults of a value.
@@ -46,6 +48,11 @@ impl Fault {
     /// Whether the value is a member that its object does not know.
     pub fn is_unknown(&self) -> bool {
         self.expected.starts_with(words::NO_MEMBER)
+    }
+
+    /// Whether it is such a member, and its pointer is that of the object.
+    pub fn is_unnamed(&self) -> bool {
+        self.got == words::UNNAMED
     }
 }
 
@@ -65,6 +72,8 @@ impl Faults {
         let is_known =
             |known: &Fault| known.pointer == fault.pointer && known.expected == fault.expected;
         if self.listed.iter().any(is_known) {
+            // Of members without a pointer of their own, the first stands for all.
+            self.more = self.more.saturating_add(u64::from(fault.is_unnamed()));
             return;
         }
         let bytes = |fault: &Fault| {
@@ -98,7 +107,7 @@ impl Faults {
 /// let schema = json!({"type": "object", "required": ["id"], "additionalProperties": false,
 ///     "properties": {"id": {"type": "string"}, "n": {"type": "integer"}}});
 /// let subject = Subject { schema: &schema, example: &json!({"id": "r-1"}), root: "/payload",
-///     sealed: &[] };
+///     sealed: &[], hides_values: false };
 /// let faults = all(&subject, r#"{"n":"x","m":1}"#).listed;
 /// let pointers: Vec<&str> = faults.iter().map(|fault| fault.pointer.as_str()).collect();
 /// assert_eq!(pointers, ["/payload/n", "/payload/m", "/payload/id"]);
@@ -203,8 +212,8 @@ impl Subject<'_> {
         let place = self.place(pointer);
         let got = match got {
             None => "nothing".to_owned(),
-            Some(kind) if self.sealed.is_empty() => shown(kind),
-            Some(kind) => kind_of(kind).to_owned(),
+            Some(kind) if self.hides_values => kind_of(kind).to_owned(),
+            Some(kind) => shown(kind),
         };
         let example = self.example_at(&place);
         let own = || {
@@ -349,7 +358,7 @@ impl<'a> Walk<'a> {
                     });
                 } else {
                     let mut fault = self.subject.fault(pointer, Some(&kind), words, None);
-                    fault.got = "a member whose name is too long or cannot be shown".to_owned();
+                    fault.got = words::UNNAMED.to_owned();
                     fault.example = None;
                     self.found.push(fault);
                 }

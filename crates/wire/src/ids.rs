@@ -4,8 +4,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::shape::parsed;
 use super::signing::sha256_hex;
 
 /// Why a text is not a name of its kind.
@@ -65,8 +66,7 @@ macro_rules! names {
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<$name, D::Error> {
-                let text = String::deserialize(deserializer)?;
-                $name::parse(&text).map_err(de::Error::custom)
+                parsed(deserializer, $name::parse)
             }
         }
     )*};
@@ -425,8 +425,7 @@ impl Serialize for OrderId {
 
 impl<'de> Deserialize<'de> for OrderId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<OrderId, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        OrderId::parse(&text).map_err(de::Error::custom)
+        parsed(deserializer, OrderId::parse)
     }
 }
 
@@ -471,8 +470,7 @@ impl Serialize for ProposalId {
 
 impl<'de> Deserialize<'de> for ProposalId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ProposalId, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        ProposalId::parse(&text).map_err(de::Error::custom)
+        parsed(deserializer, ProposalId::parse)
     }
 }
 

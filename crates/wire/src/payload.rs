@@ -367,13 +367,21 @@ fn plain(error: &serde_json::Error) -> String {
     let Some((_, expected)) = what.rsplit_once(", expected ").filter(|_| is_of_type) else {
         return what.replace("unknown variant", "unknown word");
     };
-    let expected = match expected {
+    format!(
+        "a value has the wrong form: expected {}",
+        type_in_words(expected)
+    )
+}
+
+/// A type as readers name it, in the words of JSON; other words as they are.
+pub fn type_in_words(name: &str) -> &str {
+    match name {
         "a string" | "string" | "str" | "a borrowed string" => "a text",
         "a boolean" | "bool" => "true or false",
         "i8" | "i16" | "i32" | "i64" | "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number",
         "f32" | "f64" => "a number",
-        "a map" => "an object",
-        "a sequence" => "a list",
+        "map" | "a map" => "an object",
+        "sequence" | "a sequence" => "a list",
         "unit" => "null",
         "option" => "a value",
         other if other.starts_with("struct ") => "an object",
@@ -381,8 +389,7 @@ fn plain(error: &serde_json::Error) -> String {
         other if other.starts_with("a nonzero ") => "a whole number other than 0",
         other if other.starts_with("tuple ") || other.starts_with("an array ") => "a list",
         other => other,
-    };
-    format!("a value has the wrong form: expected {expected}")
+    }
 }
 
 fn quoted(names: &[&str]) -> String {

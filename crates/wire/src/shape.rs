@@ -36,6 +36,27 @@ pub fn from_json<'de, T: Deserialize<'de>>(text: &'de str) -> serde_json::Result
     Ok(value)
 }
 
+/// Reads a text with its parser. A JSON reader then refuses a text where it stands, and not behind the
+/// object that ends with it.
+pub(crate) fn parsed<'de, D: Deserializer<'de>, T, E: fmt::Display>(
+    deserializer: D,
+    parse: fn(&str) -> Result<T, E>,
+) -> Result<T, D::Error> {
+    struct Text<T, E>(fn(&str) -> Result<T, E>);
+    impl<T, E: fmt::Display> Visitor<'_> for Text<T, E> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a string")
+        }
+
+        fn visit_str<F: Error>(self, text: &str) -> Result<T, F> {
+            (self.0)(text).map_err(F::custom)
+        }
+    }
+    deserializer.deserialize_str(Text(parse))
+}
+
 /// A reader, or a part of one, that accepts structs only as maps.
 struct Shaped<T>(T);
 

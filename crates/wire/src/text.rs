@@ -1,6 +1,8 @@
 //! Text from outside that people and models will read: nothing in it may move a cursor, change the
 //! reading direction, or be invisible.
 
+use unicode_security::confusable_detection::skeleton;
+
 /// Characters that print nothing, or change how others print, in addition to those that
 /// `char::is_control` and `char::is_whitespace` recognise; in ascending order. A fixed table, so
 /// that a newer compiler never changes an old decision.
@@ -188,6 +190,12 @@ pub fn clean(text: &str, chars_max: usize) -> String {
     }
     line.truncate(line.trim_end().len());
     line
+}
+
+/// Returns the text in the characters that its own look like (UTS #39, section 4), in lower case: full
+/// width, mathematical and foreign letters become plain ones. To be compared with another such text.
+pub fn look(text: &str) -> String {
+    skeleton(text).flat_map(char::to_lowercase).collect()
 }
 
 /// Returns the letters and digits of a text in lower case, which two spellings of the same words

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::shape;
 
 /// Milliseconds in a UTC day.
 pub const DAY_MS: i64 = 86_400_000;
@@ -172,8 +174,7 @@ impl Serialize for Time {
 
 impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Time, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Time::parse(&text).map_err(de::Error::custom)
+        shape::parsed(deserializer, Time::parse)
     }
 }
 

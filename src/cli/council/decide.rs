@@ -9,8 +9,10 @@ use serde_json::value::RawValue;
 use spoolgate_council::case::Docket;
 use spoolgate_council::signers::Filed;
 use spoolgate_gate::council::{CaseRecord, calculate, waits_for};
+use spoolgate_gate::faults;
 use spoolgate_home::read::View;
 use spoolgate_rules::roles::{self, Roles};
+use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::answer::Answer;
 use spoolgate_wire::code::Exit;
 use spoolgate_wire::council::{CouncilDecision, CouncilRequest, RoleVerdict, SubmitVerdict};
@@ -67,24 +69,26 @@ fn read_document(shown: &str, text: &str) -> Result<Document> {
         Err(_) => text.to_owned(),
     };
     let keys: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&payload)?;
-    let document = if keys.contains_key("change_type") {
-        let request: CouncilRequest = serde_json::from_str(&payload)
-            .with_context(|| format!("`{shown}` is not a council request"))?;
-        request
-            .validate()
-            .map_err(anyhow::Error::msg)
-            .with_context(|| format!("`{shown}`"))?;
-        Document::Request(Box::new(request), signing::sha256_hex(payload.as_bytes()))
-    } else if keys.contains_key("request_sha256") {
-        Document::Bound(
-            serde_json::from_str(&payload).with_context(|| format!("`{shown}` is no verdict"))?,
-        )
-    } else {
-        Document::Bare(
-            serde_json::from_str(&payload).with_context(|| format!("`{shown}` is no verdict"))?,
-        )
+    let has = |name: &str| keys.contains_key(name);
+    if has("verdict") && has("role") {
+        let verdict =
+            serde_json::from_str(&payload).with_context(|| format!("`{shown}` is no verdict"))?;
+        return Ok(Document::Bare(verdict));
+    }
+    let (action, what) = match has("request_sha256") {
+        true => (ActionName::CouncilVerdict, "no verdict"),
+        false => (ActionName::CouncilRequest, "not a council request"),
     };
-    Ok(document)
+    if let Some((why, _)) = faults::of_payload(action, &payload, &|_| None) {
+        bail!("`{shown}` is {what}: {why}");
+    }
+    Ok(match action {
+        ActionName::CouncilVerdict => Document::Bound(serde_json::from_str(&payload)?),
+        _ => {
+            let sha256 = signing::sha256_hex(payload.as_bytes());
+            Document::Request(Box::new(serde_json::from_str(&payload)?), sha256)
+        }
+    })
 }
 
 /// Runs `council decide`.

@@ -232,6 +232,10 @@ fn what_a_verdict_would_count_as() {
         told["notes"][0].as_str().unwrap().contains("confidence"),
         "{told}"
     );
+    // By its id, which the ledger knows and a judge believes.
+    let mut by_id = whole(&good);
+    by_id["request_id"] = json!("req_1");
+    assert_eq!(check("by-id", &by_id).0, 0);
     // A signed request, about other bytes, for a role that is not asked.
     let signed = chamber.signed(
         "code-auditor",

@@ -218,6 +218,19 @@ impl Body {
         }
     }
 
+    /// What is wrong with a payload, of this text, whose contract answers it nevertheless.
+    pub(super) fn complaint(&self, text: &str) -> Option<Complaint> {
+        let decision = self
+            .payload()
+            .and_then(|it: &ControlAttempt| it.decision.as_ref().err());
+        let task = self
+            .payload()
+            .and_then(|it: &AdmissionAttempt| it.body.as_ref().err());
+        decision
+            .map(|why| Complaint::of_decision(why, text))
+            .or_else(|| task.map(|why| Complaint::of_payload(why, text)))
+    }
+
     /// Adds what is wrong with a payload whose contract answers it nevertheless, and with the
     /// causality of the request.
     pub(super) fn with_faults(
@@ -227,15 +240,7 @@ impl Body {
         locate: Locate<'_>,
     ) -> Body {
         let text = envelope.payload.as_str();
-        let decision = self
-            .payload()
-            .and_then(|it: &ControlAttempt| it.decision.as_ref().err());
-        let task = self
-            .payload()
-            .and_then(|it: &AdmissionAttempt| it.body.as_ref().err());
-        let why = decision
-            .map(|why| Complaint::of_decision(why, text))
-            .or_else(|| task.map(|why| Complaint::of_payload(why, text)));
+        let why = self.complaint(text);
         let read = why.map(|why| faults::in_payload(action, text, why, locate));
         let elsewhere = match self.payload::<AdmissionAttempt>() {
             Some(attempt) => faults::beside_task(self.rule.name, attempt, envelope, locate),

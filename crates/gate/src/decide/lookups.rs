@@ -35,16 +35,13 @@ pub struct Seen {
     pub is_open: bool,
 }
 
-/// How often a request may be repaired under its id.
+/// How often a request may be repaired under its id: the last answer no longer leaves it open.
 pub const REPAIRS_MAX: u32 = 8;
 
 impl Seen {
     /// Whether a request of this sender, with this hash, is decided afresh and replaces this one.
     pub fn is_open_to(&self, source: &str, request_hash: &str) -> bool {
-        self.is_open
-            && self.attempt < REPAIRS_MAX
-            && self.source == source
-            && self.request_hash != request_hash
+        self.is_open && self.source == source && self.request_hash != request_hash
     }
 }
 

@@ -1,7 +1,7 @@
 //! The checks between authentication and the action's own checks: whether the answer may go under
 //! the request's id, and whether the sender may do this now.
 
-use super::{ANSWER_LOST, PRUNED_WITH, REPAIRS_MAX, Seen};
+use super::{ANSWER_LOST, PRUNED_WITH, Seen};
 use crate::actions::{Body, Freshness};
 use crate::handle::Turn;
 use crate::prepare::{Authentic, Origin, Prepared, Refusal};
@@ -64,14 +64,6 @@ pub(crate) fn may_answer_by_id(
     match other {
         Some(seen)
             if request.origin == Origin::Local && seen.source != envelope.source.as_str() => {}
-        Some(seen) if seen.is_open && seen.source == envelope.source.as_str() => {
-            let what = format!(
-                "file `{}`: the request under the id `{}` was repaired {REPAIRS_MAX} times, the \
-                    maximum; the answer of ledger line {} stands",
-                request.file, envelope.id, seen.seq
-            );
-            return Err(Refusal::new(Code::RequestIdConflict, what));
-        }
         Some(seen) => {
             let what = format!(
                 "file `{}`: id `{}` was already used by another request (ledger line {}), whose \

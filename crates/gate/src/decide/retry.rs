@@ -1,5 +1,6 @@
 //! When a request that was refused for now may come again.
 
+use super::REPAIRS_MAX;
 use crate::actions::{self, Freshness, Lane};
 use crate::handle::Turn;
 use crate::record::Decision;
@@ -51,12 +52,16 @@ impl Turn<'_> {
 pub(super) fn complete(turn: &Turn<'_>, decision: &mut Decision) {
     let fresh_for_ms = turn.fresh_for_ms(decision);
     let waits_ms = decision.waits_ms();
+    let is_last = decision.attempt >= REPAIRS_MAX;
     let metadata = &mut decision.metadata;
     let (Some(code), Some(repair)) = (metadata.code, &mut metadata.repair) else {
         return;
     };
     repair.retry_after_ms = repair.retry_after_ms.or(waits_ms);
     let wait_ms = repair.retry_after_ms.and_then(|ms| i64::try_from(ms).ok());
+    if repair.retry == Retry::SameId && is_last {
+        repair.retry = Retry::NewId;
+    }
     if repair.retry != Retry::After {
         return;
     }

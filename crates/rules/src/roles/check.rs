@@ -179,7 +179,7 @@ fn fold_placeholders(placeholders: &Placeholders) -> Result<Placeholders, RolesE
     let whole: Vec<String> = placeholders
         .whole
         .iter()
-        .map(|word| text::fold(word))
+        .map(|word| text::fold(&text::look(word)))
         .collect();
     if whole.iter().any(String::is_empty) {
         return Err(RolesError::Placeholder);
@@ -187,7 +187,7 @@ fn fold_placeholders(placeholders: &Placeholders) -> Result<Placeholders, RolesE
     let line_starts = placeholders
         .line_starts
         .iter()
-        .map(|start| start.to_lowercase())
+        .map(|start| text::look(start))
         .collect();
     Ok(Placeholders { whole, line_starts })
 }

@@ -333,6 +333,12 @@ fn texts_that_count_as_missing() {
         "TODO: run it",
         "Sharpe 1.2\nTBD",
         "tbd - see below",
+        "**TODO**: later",
+        "> _tbd_",
+        "## TODO",
+        "\u{ff34}\u{ff2f}\u{ff24}\u{ff2f}",
+        "\u{1d413}\u{1d40e}\u{1d403}\u{1d40e}: later",
+        "T\u{41e}DO",
     ] {
         assert!(placeholders.stand_for_nothing(text), "{text:?}");
     }

@@ -9,6 +9,8 @@ use crate::text::{QUOTED_CHARS_MAX, quoted};
 const EXPECTED_CHARS_MAX: usize = 300;
 /// Bounds from here on go without saying.
 const BOUND_END: f64 = 1e12;
+/// What is there instead of a member whose name is not repeated.
+pub(super) const UNNAMED: &str = "a member whose name is too long or cannot be shown";
 /// How the words for an unknown member begin.
 pub(super) const NO_MEMBER: &str = "no member of this name";
 /// How the pattern of a text begins that must have a visible character.
