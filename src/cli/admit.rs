@@ -288,7 +288,7 @@ struct ShownTree<'a> {
     unsettled_tasks: u64,
     tasks_left: Option<i64>,
     usd: ShownSums<Amount>,
-    tokens: ShownSums<i64>,
+    tokens: ShownSums<i128>,
 }
 
 /// One budget of a tree in the JSON output.
@@ -333,7 +333,7 @@ fn tree(home: &Path, args: &TreeArgs, output: &Output) -> Result<Exit> {
             unsettled_tasks: sums.unsettled_tasks,
             tasks_left: sums.tree.budget,
             usd: ShownSums::of(sums.tree.left.usd, sums.usd),
-            tokens: ShownSums::of(sums.tree.left.tokens, sums.tokens),
+            tokens: ShownSums::of(sums.tree.left.tokens.map(i128::from), sums.tokens),
         })
         .collect();
     if output.is_json() {
@@ -361,7 +361,7 @@ fn tree(home: &Path, args: &TreeArgs, output: &Output) -> Result<Exit> {
             &["left", "reserved", "spent", "unsettled"],
             &[
                 tree.usd.row("usd", |usd| usd.normalized().to_string()),
-                tree.tokens.row("tokens", i64::to_string),
+                tree.tokens.row("tokens", i128::to_string),
             ],
         )?;
     }

@@ -72,6 +72,9 @@ pub enum SettleError {
             settle it now"
     )]
     TooOften,
+    /// What would be left of the tree's budget cannot be represented.
+    #[error("what would be left of the tree's budget cannot be represented; nothing is settled")]
+    Beyond,
 }
 
 impl Task {
@@ -87,11 +90,11 @@ impl Task {
     }
 
     /// Settles the task. No budget refuses it: a tree that has spent more than it had is below 0
-    /// then.
+    /// then. A budget that the tree got after the task was admitted does not concern the task.
     ///
     /// # Errors
-    /// Returns [`SettleError`] if the task is settled finally, or if its own key may not report
-    /// this.
+    /// Returns [`SettleError`] if the task is settled finally, if its own key may not report
+    /// this, or if the rest of a budget would not be exact.
     pub fn settle(&self, spent: Spent, right: Right) -> Result<Settled, SettleError> {
         let counted = self.counts_as();
         let raises = self.settlement.map_or(0, |settlement| settlement.raises);
@@ -109,15 +112,13 @@ impl Task {
             Right::Own if raises >= RAISES_MAX => return Err(SettleError::TooOften),
             Right::Own => raises.saturating_add(1),
         };
-        // A sum that cannot be represented is far beyond every budget already, and stays.
-        let usd = self.tree.left.usd.map(|left| {
-            let more = spent.usd.checked_sub(counted.usd);
-            more.and_then(|more| left.checked_sub(more)).unwrap_or(left)
-        });
-        let tokens = self.tree.left.tokens.map(|left| {
-            // Neither is below 0, so the difference fits.
-            left.saturating_sub(spent.tokens.saturating_sub(counted.tokens))
-        });
+        let Funds { usd, tokens } = self.tree.left;
+        let usd = rest(usd, self.reserved.usd, |left| {
+            left.checked_sub(spent.usd.checked_sub(counted.usd)?)
+        })?;
+        let tokens = rest(tokens, self.reserved.tokens, |left| {
+            left.checked_sub(spent.tokens.checked_sub(counted.tokens)?)
+        })?;
         Ok(Settled {
             tenant: self.tenant.clone(),
             root: self.root.clone(),
@@ -128,5 +129,96 @@ impl Task {
             raises,
             left: Funds { usd, tokens },
         })
+    }
+}
+
+/// Returns what is left of a budget. A task that reserved nothing of it is from before it.
+fn rest<T>(
+    left: Option<T>,
+    reserved: Option<T>,
+    settle: impl FnOnce(T) -> Option<T>,
+) -> Result<Option<T>, SettleError> {
+    match (left, reserved) {
+        (Some(left), Some(_)) => settle(left).map(Some).ok_or(SettleError::Beyond),
+        (left, _) => Ok(left),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(left: Funds, reserved: Funds) -> Task {
+        let id = |text| RequestId::parse(text).unwrap();
+        Task {
+            tenant: DomainPart::parse("t").unwrap(),
+            root: id("T"),
+            task: id("a"),
+            by: None,
+            reserved,
+            settlement: None,
+            tree: Tree {
+                task: id("a"),
+                budget: None,
+                descendants: 0,
+                binding: None,
+                left,
+            },
+        }
+    }
+
+    fn funds(usd: &str, tokens: i64) -> Funds {
+        Funds {
+            usd: Some(Amount::parse_exact(usd).unwrap()),
+            tokens: Some(tokens),
+        }
+    }
+
+    fn spent(usd: &str, tokens: i64) -> Spent {
+        let usd = Amount::parse_exact(usd).unwrap();
+        Spent { usd, tokens }
+    }
+
+    #[test]
+    fn a_rest_is_exact_or_the_settlement_is_refused() {
+        for (left, settles) in [(i64::MIN + 4, true), (i64::MIN + 3, false)] {
+            let settled = task(funds("1", left), funds("0", 1)).settle(spent("0", 5), Right::Own);
+            let left = settled.map(|settled| settled.left.tokens);
+            let expected = if settles {
+                Ok(Some(i64::MIN))
+            } else {
+                Err(SettleError::Beyond)
+            };
+            assert_eq!(left, expected);
+        }
+    }
+
+    #[test]
+    fn a_task_from_before_a_budget_neither_gives_nor_takes() {
+        let left = funds("0.70", 7);
+        let before = task(left, Funds::default());
+        for (usd, tokens) in [("0", 0), ("0.40", 4), ("5", 50)] {
+            let settled = before.settle(spent(usd, tokens), Right::Settler).unwrap();
+            assert_eq!(settled.left, left);
+        }
+        // Also after its own key has reported more than nothing.
+        let settlement = Some(Settlement {
+            spent: spent("5", 50),
+            is_final: false,
+            raises: 1,
+        });
+        let raised = Task {
+            settlement,
+            ..before
+        };
+        let settled = raised.settle(spent("0", 0), Right::Settler).unwrap();
+        assert_eq!(settled.left, left);
+        // Each budget by itself.
+        let reserved = Funds {
+            usd: None,
+            tokens: Some(1),
+        };
+        let half = task(left, reserved).settle(spent("0.40", 4), Right::Settler);
+        assert_eq!(half.unwrap().left, funds("0.70", 4));
     }
 }

@@ -1,8 +1,10 @@
 //! What a task reserves of its tree's budgets of money and tokens, and the tree's age.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::evaluate::{Question, Rows, least};
 use super::lineage::Funds;
@@ -26,7 +28,7 @@ pub(crate) struct Budgets {
     pub(crate) seconds_left: Option<i64>,
 }
 
-/// A member of `payload.budget`, or why it cannot be read.
+/// A member of `payload.budget`, or why that cannot be read.
 type Declared<T> = Result<Option<T>, &'static str>;
 
 /// Checks the tree's age and its budgets, in the order of [`Reason`].
@@ -51,13 +53,14 @@ pub(crate) fn check(
         }),
     };
     let (mut reserved, mut after) = (Funds::default(), Funds::default());
+    let declared = declared(question.payload);
     if let Some(left) = before.usd {
         let most = limits
             .iter()
             .filter_map(|profile| profile.reserve_usd)
             .max();
         let most = most.map_or(Amount::ZERO, |reserve| reserve.get());
-        let declared = declared_usd(question.payload);
+        let declared = declared.map(|it| it.usd);
         let taken = take(left, most, declared, Amount::checked_sub);
         (reserved.usd, after.usd) = (taken.reserved, taken.after);
         let row = CheckRow::measured(reserved.usd, Some(left), "usd", path.to_owned());
@@ -67,7 +70,7 @@ pub(crate) fn check(
         let most = limits.iter().filter_map(|profile| profile.reserve_tokens);
         let most = most.max().map_or(0, |reserve| reserve.get());
         let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let declared = declared_tokens(question.payload);
+        let declared = declared.map(|it| it.tokens);
         let taken = take(left, most, declared, i64::checked_sub);
         (reserved.tokens, after.tokens) = (taken.reserved, taken.after);
         let value = reserved.tokens.map(Amount::from_i64);
@@ -115,30 +118,37 @@ fn take<T: Copy + Ord + Display>(
     }
 }
 
-/// Returns `payload.budget.usd`.
-fn declared_usd(payload: &str) -> Declared<Amount> {
+/// Returns `payload.budget`.
+fn declared(payload: &str) -> Result<Funds, &'static str> {
     #[derive(Deserialize)]
-    struct Usd(#[serde(deserialize_with = "amount::wire::nullable")] Option<Amount>);
+    struct Usd(#[serde(deserialize_with = "amount::wire::required")] Amount);
 
-    let Some(text) = value_at(payload, "/budget/usd") else {
-        return Ok(None);
+    let mut declared = Funds::default();
+    let Some(budget) = value_at(payload, "/budget") else {
+        return Ok(declared);
     };
-    serde_json::from_str(text)
-        .ok()
-        .filter(|Usd(usd)| usd.is_none_or(|usd| !usd.is_negative()))
-        .map(|Usd(usd)| usd)
-        .ok_or("`payload.budget.usd` is not an amount that is not below 0")
-}
-
-/// Returns `payload.budget.tokens`.
-fn declared_tokens(payload: &str) -> Declared<i64> {
-    let Some(text) = value_at(payload, "/budget/tokens") else {
-        return Ok(None);
-    };
-    serde_json::from_str::<Option<i64>>(text)
-        .ok()
-        .filter(|tokens| tokens.is_none_or(|tokens| tokens >= 0))
-        .ok_or("`payload.budget.tokens` is not a whole number that is not below 0")
+    let members: BTreeMap<String, &RawValue> =
+        serde_json::from_str(budget).map_err(|_| "`payload.budget` is not an object")?;
+    for (name, value) in members {
+        match name.as_str() {
+            "usd" => {
+                let usd = serde_json::from_str(value.get()).ok().map(|Usd(usd)| usd);
+                declared.usd = Some(
+                    usd.filter(|usd| !usd.is_negative())
+                        .ok_or("`payload.budget.usd` is not an amount that is not below 0")?,
+                );
+            }
+            "tokens" => {
+                let tokens: Option<i64> = serde_json::from_str(value.get()).ok();
+                declared.tokens =
+                    Some(tokens.filter(|tokens| *tokens >= 0).ok_or(
+                        "`payload.budget.tokens` is not a whole number that is not below 0",
+                    )?);
+            }
+            _ => return Err("`payload.budget` has a member besides `usd` and `tokens`"),
+        }
+    }
+    Ok(declared)
 }
 
 /// Checks how old the tree is, and returns the whole seconds that it has left.

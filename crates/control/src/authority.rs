@@ -21,6 +21,17 @@ pub struct Hold {
     pub at: Time,
     /// The person's reason.
     pub reason: String,
+    /// Whether others decided on the same, before or after, so that the person does not take it
+    /// back alone: it was not as lax as can be when the person made it stricter, or another person
+    /// wanted it as strict, or somebody made it stricter still.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub shared: bool,
+}
+
+// serde passes a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 /// Which parts of a concern's state a person holds.
@@ -42,8 +53,8 @@ impl HeldBy {
     }
 }
 
-/// Notes in `after`, the state as a person decides it, what the person holds from now on. A person
-/// who decides the same again holds it since the first time.
+/// Notes in `after`, the state as the sender decides it, what a person holds from now on. Whoever
+/// wants what is that strict already does not take over the hold of another.
 pub(super) fn take(
     facts: &Facts<'_>,
     decision: &ControlDecision,
@@ -51,27 +62,40 @@ pub(super) fn take(
     after: &mut ConcernState,
 ) {
     if facts.rule.role != Role::Human {
+        let hold = after.held_by.risk_mode.as_mut();
+        if let Some(hold) = hold.filter(|_| after.risk_mode > before.risk_mode) {
+            hold.shared = true;
+        }
         return;
     }
-    let hold = |held: &mut Option<Hold>, is_same: bool| {
-        if !(is_same && is_own(facts, held.as_ref())) {
-            *held = Some(Hold {
-                principal: facts.source.clone(),
-                line: facts.line,
-                at: facts.now,
-                reason: decision.reason.clone(),
-            });
+    let hold = |held: &mut Option<Hold>, is_same: bool, is_strict: bool| {
+        let own = is_own(facts, held.as_ref());
+        if let Some(held) = held.as_mut().filter(|_| is_same) {
+            held.shared |= !own;
+            return;
         }
+        let shared = match held {
+            Some(held) => held.shared || !own,
+            None => is_strict,
+        };
+        *held = Some(Hold {
+            principal: facts.source.clone(),
+            line: facts.line,
+            at: facts.now,
+            reason: decision.reason.clone(),
+            shared,
+        });
     };
     match decision.action {
-        ControlAction::Pause => hold(&mut after.held_by.paused, true),
+        ControlAction::Pause => hold(&mut after.held_by.paused, true, before.paused),
         ControlAction::Switch | ControlAction::Resume => after.held_by.paused = None,
         ControlAction::SetRiskMode if after.risk_mode == RiskMode::Normal => {
             after.held_by.risk_mode = None;
         }
         ControlAction::SetRiskMode => {
             let is_same = after.risk_mode == before.risk_mode;
-            hold(&mut after.held_by.risk_mode, is_same);
+            let is_strict = before.risk_mode != RiskMode::Normal;
+            hold(&mut after.held_by.risk_mode, is_same, is_strict);
         }
     }
 }
@@ -80,8 +104,9 @@ fn is_own(facts: &Facts<'_>, held: Option<&Hold>) -> bool {
     held.is_some_and(|hold| hold.principal == *facts.source)
 }
 
-/// Returns whether a person takes back a decision of the person's own. Nobody has to be granted the
-/// concern for that: a person may make any concern stricter, and must be able to end it.
+/// Returns whether a person takes back what that person alone made stricter. Nobody has to be
+/// granted the concern for that: a person may make any concern stricter, and must be able to end
+/// it.
 pub(super) fn takes_back(
     facts: &Facts<'_>,
     decision: &ControlDecision,
@@ -89,12 +114,13 @@ pub(super) fn takes_back(
     after: &ConcernState,
 ) -> bool {
     let held = &before.held_by;
+    let is_alone = |held: Option<&Hold>| is_own(facts, held) && held.is_some_and(|it| !it.shared);
     facts.rule.role == Role::Human
         && match decision.action {
             ControlAction::Resume => {
-                is_own(facts, held.paused.as_ref()) && after.current == before.current
+                is_alone(held.paused.as_ref()) && after.current == before.current
             }
-            ControlAction::SetRiskMode => is_own(facts, held.risk_mode.as_ref()),
+            ControlAction::SetRiskMode => is_alone(held.risk_mode.as_ref()),
             ControlAction::Switch | ControlAction::Pause => false,
         }
 }
@@ -108,7 +134,7 @@ pub(super) fn held(
     before: &ConcernState,
     after: &ConcernState,
 ) -> Option<String> {
-    if facts.rule.role == Role::Human {
+    if facts.rule.role == Role::Human || before == after {
         return None;
     }
     let HeldBy { paused, risk_mode } = &before.held_by;

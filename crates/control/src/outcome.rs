@@ -6,6 +6,8 @@ use super::{Facts, Reconciled};
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::strategies::{Strategy, StrategyStatus};
 use spoolgate_wire::checks::CheckRow;
+use spoolgate_wire::code::Retry;
+use spoolgate_wire::control::fault::retry_of;
 use spoolgate_wire::control::{
     ControlAction, ControlAttempt, ControlDecision, ControlFault, ControlResponse, ControlResult,
     ControlStatus, ModeChange, Validation,
@@ -150,7 +152,10 @@ fn answer(
     }
     result.reconciled = is_applied;
     result.would_be = is_dry.then_some(would);
-    result.retry_after_ms = vector.retry_after_ms;
+    // No time helps a decision that something else refuses for good.
+    result.retry_after_ms = vector
+        .retry_after_ms
+        .filter(|_| retry_of(&vector.faults) == Retry::NewId);
     let id = |strategy: &Strategy| ControlId::parse(strategy.id()).ok();
     let from = plan
         .and_then(|plan| registry::active(facts.rules, plan.concern, &plan.before))

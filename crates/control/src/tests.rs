@@ -149,7 +149,7 @@ fn what_the_owner_paused_only_a_person_resumes() {
 fn what_the_owner_made_stricter_only_a_person_makes_laxer() {
     let mut desk = Desk::new();
     assert!(desk.is_applied("owner", EXITS_ONLY));
-    for what in [RESUME, TO_RANGE, NORMAL, REDUCED] {
+    for what in [TO_RANGE, NORMAL, REDUCED] {
         for (agent, more) in [("hermes", ""), ("chief", r#","override":true"#)] {
             let outcome = desk.send(agent, &format!("{what}{more}"));
             assert_eq!(outcome.response.errors, [ControlFault::HeldByPerson]);
@@ -163,6 +163,7 @@ fn what_the_owner_made_stricter_only_a_person_makes_laxer() {
     }
     // Stricter ones stay open to agents, and what a person makes laxer is held at the new mode.
     assert!(desk.is_applied("hermes", PAUSE));
+    assert_eq!(desk.errors("hermes", RESUME), [ControlFault::HeldByPerson]);
     assert!(desk.is_applied("owner", REDUCED));
     assert_eq!(desk.errors("hermes", NORMAL), [ControlFault::HeldByPerson]);
     assert!(
@@ -184,23 +185,91 @@ fn a_person_holds_also_what_is_that_strict_already() {
         let held = serde_json::to_value(desk.concern().held_by).unwrap();
         assert_eq!(held[field]["principal"], "owner");
         assert_eq!(held[field]["line"], desk.line);
-        // The same person again changes nothing, and another one takes it over.
+        // Whoever wants the same again changes nothing, and the hold stays with the first.
+        let line = desk.line;
+        for who in ["owner", "boss", "hermes"] {
+            let again = desk.send(who, agent_s).response.status;
+            assert_eq!(again, ControlStatus::Noop, "{who}");
+        }
+        let held = serde_json::to_value(desk.concern().held_by).unwrap();
+        assert_eq!(held[field]["line"], line);
+        let laxer = if field == "paused" { RESUME } else { NORMAL };
+        assert_eq!(desk.errors("hermes", laxer), [ControlFault::HeldByPerson]);
         assert_eq!(
-            desk.send("owner", agent_s).response.status,
-            ControlStatus::Noop
-        );
-        assert!(desk.is_applied("boss", agent_s));
-        assert_eq!(
-            desk.send("hermes", agent_s).response.status,
-            ControlStatus::Noop
-        );
-        assert_eq!(
-            desk.errors("owner", if field == "paused" { RESUME } else { NORMAL }),
+            desk.errors("owner", laxer),
             [ControlFault::NotAuthorised],
-            "it is boss's now"
+            "hermes made it that strict"
         );
-        assert!(desk.is_applied("boss", if field == "paused" { RESUME } else { NORMAL }));
+        assert!(desk.is_applied("boss", laxer));
     }
+}
+
+/// Who decides what, in order, before a person without a grant takes the last one back.
+type Story = &'static [(&'static str, &'static str)];
+
+#[test]
+fn a_person_without_a_grant_takes_back_only_what_that_person_alone_made_stricter() {
+    let alone: &[(Story, &str)] = &[
+        (&[("owner", PAUSE)], RESUME),
+        (&[("owner", PAUSE), ("hermes", PAUSE)], RESUME),
+        (&[("owner", REDUCED)], NORMAL),
+        (&[("owner", REDUCED), ("owner", EXITS_ONLY)], NORMAL),
+        (&[("owner", EXITS_ONLY)], REDUCED),
+        (
+            &[("boss", PAUSE), ("boss", RESUME), ("owner", PAUSE)],
+            RESUME,
+        ),
+        (&[("boss", REDUCED), ("owner", PAUSE)], RESUME),
+    ];
+    let shared: &[(Story, &str)] = &[
+        (&[("boss", PAUSE), ("owner", PAUSE)], RESUME),
+        (&[("hermes", PAUSE), ("owner", PAUSE)], RESUME),
+        (&[("owner", PAUSE), ("boss", PAUSE)], RESUME),
+        (&[("boss", EXITS_ONLY), ("owner", EXITS_ONLY)], NORMAL),
+        (&[("boss", REDUCED), ("owner", EXITS_ONLY)], NORMAL),
+        (&[("hermes", REDUCED), ("owner", EXITS_ONLY)], NORMAL),
+        (&[("owner", REDUCED), ("hermes", EXITS_ONLY)], NORMAL),
+        (&[("owner", REDUCED), ("boss", EXITS_ONLY)], NORMAL),
+        (&[("owner", EXITS_ONLY), ("boss", REDUCED)], NORMAL),
+        (
+            &[("boss", REDUCED), ("owner", EXITS_ONLY), ("owner", PAUSE)],
+            REDUCED,
+        ),
+    ];
+    let told = |story: Story, laxer: &str, who: &str| {
+        let mut desk = Desk::new();
+        for (who, what) in story {
+            assert!(desk.send(who, what).response.ok, "{story:?}");
+        }
+        desk.errors(who, laxer)
+    };
+    for (story, laxer) in alone {
+        assert_eq!(told(story, laxer, "owner"), [], "{story:?}");
+    }
+    for (story, laxer) in shared {
+        let errors = told(story, laxer, "owner");
+        assert_eq!(errors, [ControlFault::NotAuthorised], "{story:?}");
+        assert_eq!(told(story, laxer, "boss"), [], "{story:?}");
+        assert_eq!(
+            told(story, laxer, "hermes"),
+            [ControlFault::HeldByPerson],
+            "{story:?}"
+        );
+    }
+}
+
+#[test]
+fn a_decision_that_changes_nothing_relaxes_nothing() {
+    let mut desk = Desk::new();
+    assert!(desk.is_applied("boss", REDUCED));
+    assert!(desk.is_applied("chief", EXITS_ONLY));
+    let told = desk.send("hermes", RESUME).response;
+    assert_eq!(
+        (told.status, told.errors),
+        (ControlStatus::Noop, Vec::new())
+    );
+    let errors = desk.errors("hermes", TO_RANGE);
+    assert_eq!(errors, [ControlFault::HeldByPerson]);
 }
 
 /// What a person has decided, remembered as simply as possible.
@@ -262,7 +331,16 @@ fn no_agent_relaxes_what_a_person_set() {
             assert!(after.risk_mode >= person.mode, "{who} {what}: {person:?}");
             let stops = before.risk_mode == RiskMode::ExitsOnly && person.mode != RiskMode::Normal;
             let expected = match what {
-                RESUME | TO_RANGE | TO_TREND => person.paused || stops,
+                RESUME | TO_RANGE | TO_TREND => {
+                    let target = match what {
+                        TO_RANGE => Some("range"),
+                        TO_TREND => Some("trend"),
+                        _ => None,
+                    };
+                    let current = before.current.as_ref().map(|id| id.as_str());
+                    let changes = before.paused || target.is_some_and(|id| current != Some(id));
+                    changes && (person.paused || stops)
+                }
                 NORMAL | REDUCED => {
                     let wanted = if what == NORMAL {
                         RiskMode::Normal

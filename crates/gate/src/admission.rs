@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use super::actions::{self, Body, Lane, Malformed};
 use super::elsewhere::NoLineage;
 use super::handle::{Judged, Outcome, Turn};
-use super::prepare::{Authentic, Refusal};
+use super::prepare::{Authentic, Refusal, escaped};
 use super::state::{Change, State};
 use spoolgate_admission::evaluate::{self, Limits, Question};
 use spoolgate_admission::lineage::{Delivered, Query, Settled, Tree};
@@ -274,6 +274,15 @@ fn asks_elsewhere(policy: &Policy) -> bool {
     policy.profile.policy_command.is_some()
 }
 
+/// Who else may settle. No grant in principals.yaml helps, so the remedy of the code would be wrong.
+const BY_SETTLERS: &str = "a principal that `settlers` of the tree's profile in rules/admission \
+    names may report it";
+
+/// The refusal of a settlement, which no new request helps.
+fn unsettled(code: Code, what: &str, remedy: &str) -> Refusal {
+    Refusal::recorded(code, format!("{}; {remedy}", escaped(what))).retried(Retry::Never)
+}
+
 /// The result of the admission step for a request of another contract.
 pub(super) struct Step {
     pub(super) receipt: Receipt,
@@ -475,7 +484,7 @@ impl Turn<'_> {
             evaluated_at: self.now,
         };
         if let Some((reason, detail)) = &evaluation.denied {
-            receipt.reject(*reason, &super::prepare::escaped(detail));
+            receipt.reject(*reason, &escaped(detail));
         }
         let again = self.again(source, own, &evaluation);
         (receipt, evaluation, again)
@@ -598,14 +607,15 @@ impl Turn<'_> {
                 "`{}` is not the receipt of a task that `{source}` requested or may settle",
                 settle.receipt_id
             );
-            return Err(Refusal::new(Code::NotPermitted, what));
+            return Err(unsettled(Code::NotPermitted, &what, BY_SETTLERS));
         };
         let settled = task.settle(settle.spent, right).map_err(|error| {
-            let code = match error {
-                SettleError::Final(_) => Code::StateConflict,
-                SettleError::Less(_) | SettleError::TooOften => Code::NotPermitted,
+            let (code, remedy) = match error {
+                SettleError::Final(_) => (Code::StateConflict, "that is final: send nothing"),
+                SettleError::Beyond => (Code::StateConflict, "a person has to look at the tree"),
+                SettleError::Less(_) | SettleError::TooOften => (Code::NotPermitted, BY_SETTLERS),
             };
-            Refusal::new(code, error.to_string())
+            unsettled(code, &error.to_string(), remedy)
         })?;
         Ok((settled, &task.tree))
     }

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::handle::data;
 use super::handle::{Judged, Outcome, Turn};
-use super::prepare::{Authentic, Refusal};
+use super::prepare::{Authentic, Refusal, escaped};
 use super::pulls;
 use super::state::{Change, FoldError, State};
 use spoolgate_control::{self as control, ControlState, Facts, Reconciled, standing};
@@ -24,6 +24,10 @@ use spoolgate_wire::control::{
 };
 use spoolgate_wire::ids::{ConcernId, ConcernPart, Principal, StrategyName, Symbol};
 use spoolgate_wire::time::Time;
+
+/// What to do about a decision that no new decision_id makes possible.
+const LEAVE: &str = "see data.errors and data.validation (docs/control.md); it stays refused until \
+    a person, or what it names, changes that";
 
 /// A strategy as `strategies.list` and `strategies.get` show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
@@ -271,13 +275,17 @@ impl Turn<'_> {
         let outcome = control::decide(decision, &facts, &degraded, &reconcile);
         let response = &outcome.response;
         let refusal = outcome.message.map(|message| {
-            let refusal = Refusal::new(code_of(response.status), message);
+            let code = code_of(response.status);
             let retry = retry_of(&response.errors);
-            let wait_ms = response.result.retry_after_ms;
-            // No time helps where a person has to decide first.
+            // No new decision helps where a person has to decide first, or the state to change.
+            let refusal = if retry == Retry::Never {
+                Refusal::recorded(code, format!("{}; {LEAVE}", escaped(&message)))
+            } else {
+                Refusal::new(code, message)
+            };
             refusal
                 .retried(retry)
-                .waiting(wait_ms.filter(|_| retry == Retry::NewId))
+                .waiting(response.result.retry_after_ms)
         });
         Ok(Outcome {
             data: data(response)?,

@@ -16,6 +16,9 @@ use super::shape;
 /// The payload kind that spawns nothing. Every other kind needs causality and is subject to
 /// `can_spawn`; a lease needs causality unless its profile has `leases_per_hour`.
 pub const LEASE: &str = "lease";
+/// The largest number of tokens that one task can be settled with: with it, sums over millions of
+/// tasks are exact.
+pub const SPENT_TOKENS_MAX: i64 = 1_000_000_000_000;
 /// The kind of a request with bare causality.
 pub const TASK: &str = "task";
 /// Longest payload kind, in bytes.
@@ -143,8 +146,8 @@ pub struct Spent {
     #[serde(deserialize_with = "amount::wire::required")]
     #[schemars(schema_with = "crate::schema::amount_from_0")]
     pub usd: Amount,
-    /// Tokens; not below 0.
-    #[schemars(range(min = 0))]
+    /// Tokens, from 0 to 1000000000000.
+    #[schemars(range(min = 0, max = SPENT_TOKENS_MAX))]
     pub tokens: i64,
 }
 
@@ -171,13 +174,19 @@ impl Settle {
                 "must be `r-` and a line number",
             ));
         }
-        let rule = "use a number that is not below 0";
-        let range = |field, found| PayloadError::Range { field, found, rule };
         if self.spent.usd.is_negative() {
-            return Err(range("spent.usd", self.spent.usd));
+            return Err(PayloadError::Range {
+                field: "spent.usd",
+                found: self.spent.usd,
+                rule: "use a number that is not below 0",
+            });
         }
-        if self.spent.tokens < 0 {
-            return Err(range("spent.tokens", Amount::from_i64(self.spent.tokens)));
+        if !(0..=SPENT_TOKENS_MAX).contains(&self.spent.tokens) {
+            return Err(PayloadError::Range {
+                field: "spent.tokens",
+                found: Amount::from_i64(self.spent.tokens),
+                rule: "use a whole number from 0 to 1000000000000",
+            });
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use crate::kit::{Scratch, spoolgate, succeed};
 use serde_json::{Value, json};
 use spoolgate_admission::lineage::{Admitted, Funds};
 use spoolgate_gate::Decision;
+use spoolgate_wire::admission::SPENT_TOKENS_MAX;
 use spoolgate_wire::code::Code;
 use spoolgate_wire::ids::{Capability, DomainPart, Principal, RequestId};
 
@@ -200,23 +201,85 @@ fn a_tree_below_zero_admits_nothing() {
 }
 
 #[test]
-fn tokens_are_settled_up_to_the_largest_number() {
-    let policy = "max_spawn_depth: 9\nbudget_tokens: 9\nreserve_tokens: 4\nsettlers: [meter]\n";
+fn tokens_are_settled_exactly_up_to_the_bound() {
+    let policy = "max_spawn_depth: 9\nbudget_tokens: 10\nreserve_tokens: 1\nsettlers: [meter]\n";
     let mut gate = gate(policy);
     let lines = [gate.seq, gate.seq + 1];
     assert_eq!(admit(&mut gate, "a"), None);
     assert_eq!(admit(&mut gate, "b<a"), None);
-    assert_eq!(admit(&mut gate, "c<a"), Some("tokens_exhausted"));
-    for (line, left) in lines.into_iter().zip([5 - i64::MAX, i64::MIN]) {
-        let tree = settle(&mut gate, "bot", line, "0", i64::MAX).unwrap();
+    for tokens in [i64::MAX, SPENT_TOKENS_MAX + 1, -1] {
+        let refused = settle(&mut gate, "bot", lines[0], "0", tokens);
+        assert_eq!(refused, Err(Code::MalformedPayload), "{tokens}");
+    }
+    for (line, tasks) in lines.into_iter().zip(1..) {
+        let tree = settle(&mut gate, "bot", line, "0", SPENT_TOKENS_MAX).unwrap();
+        let left = 8 + tasks - tasks * SPENT_TOKENS_MAX;
         assert_eq!(tree["tokens_left"], json!(left));
     }
-    assert_eq!(
-        settle(&mut gate, "meter", lines[0], "0", -1),
-        Err(Code::MalformedPayload)
-    );
+    // What a settler gives back is what was taken, so nothing comes of the detour.
+    let tree = settle(&mut gate, "meter", lines[0], "0", 5).unwrap();
+    assert_eq!(tree["tokens_left"], json!(5 - SPENT_TOKENS_MAX));
+    let tree = settle(&mut gate, "meter", lines[1], "0", 5).unwrap();
+    assert_eq!(tree["tokens_left"], json!(0));
+    assert_eq!(admit(&mut gate, "c<a"), Some("tokens_exhausted"));
     let negative = settle(&mut gate, "meter", lines[0], "-0.01", 0);
     assert_eq!(negative, Err(Code::MalformedPayload));
+}
+
+#[test]
+fn a_task_from_before_the_budget_is_neither_credited_nor_debited() {
+    let mut gate = gate("max_spawn_depth: 9\nsettlers: [meter]\n");
+    let lines = [gate.seq, gate.seq + 1];
+    assert_eq!(admit(&mut gate, "a"), None);
+    assert_eq!(admit(&mut gate, "b<a"), None);
+    let tree = settle(&mut gate, "bot", lines[0], "5", 0).unwrap();
+    assert_eq!(tree["usd_left"], Value::Null);
+    gate.rules = self::gate(MONEY).rules;
+    assert_eq!(admit(&mut gate, "c<a"), None);
+    for (line, usd) in lines.into_iter().zip(["0", "0.40"]) {
+        let tree = settle(&mut gate, "meter", line, usd, 0).unwrap();
+        assert_eq!(tree["usd_left"], "0.70");
+    }
+}
+
+#[test]
+fn a_budget_in_the_payload_that_cannot_be_read_is_denied() {
+    let unreadable = [
+        r#""5.00""#,
+        "5",
+        "[5]",
+        "true",
+        "null",
+        r#"{"usd":null}"#,
+        r#"{"tokens":null}"#,
+        r#"{"USD":"0.9"}"#,
+        r#"{"money":9}"#,
+        r#"{"usd":"0.1","tokens":"x"}"#,
+        r#"{"usd":-0.1}"#,
+        r#"{"tokens":1.5}"#,
+    ];
+    let tokens = "max_spawn_depth: 9\nbudget_tokens: 9\nreserve_tokens: 4\n";
+    for (policy, reason_of) in [(MONEY, "money_exhausted"), (tokens, "tokens_exhausted")] {
+        let mut gate = gate(policy);
+        let mut ask = |budget: &str| {
+            let mut body = Task::parse("a").body();
+            body["envelope"]["payload"]["budget"] = serde_json::from_str(budget).unwrap();
+            let id = format!("a-{}", gate.seq);
+            let decision = gate.ask("bot", &id, "admission.check", &body.to_string(), None);
+            reason(&decision)
+        };
+        for budget in unreadable {
+            assert_eq!(ask(budget), Some(reason_of), "{budget}");
+        }
+        assert_eq!(ask("{}"), None);
+        assert_eq!(ask(r#"{"usd":"0.4","tokens":5}"#), None);
+    }
+    // Without a budget nobody reads it.
+    let mut gate = gate("max_spawn_depth: 9");
+    let mut body = Task::parse("a").body();
+    body["envelope"]["payload"]["budget"] = json!("5.00");
+    let decision = gate.ask("bot", "a", "admission.check", &body.to_string(), None);
+    assert_eq!(reason(&decision), None);
 }
 
 #[test]

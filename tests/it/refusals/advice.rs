@@ -254,6 +254,7 @@ fn a_decision_that_is_too_soon_is_told_when() {
         (&data["retry"], data.get("retry_after_ms")),
         (&json!("never"), None)
     );
+    assert_eq!(data["result"].get("retry_after_ms"), None);
 }
 
 #[test]

@@ -94,7 +94,7 @@ pub struct TreeSums {
     /// Money, USD.
     pub usd: Sums<Amount>,
     /// Tokens.
-    pub tokens: Sums<i64>,
+    pub tokens: Sums<i128>,
 }
 
 /// Sums over the tasks of a tree. A sum is `None` if it cannot be represented.
@@ -351,8 +351,12 @@ impl Store {
             sums.usd
                 .add(usd, counted.usd, is_final, Amount::checked_add);
             let tokens = reserved.tokens.unwrap_or(0);
-            sums.tokens
-                .add(tokens, counted.tokens, is_final, i64::checked_add);
+            sums.tokens.add(
+                tokens.into(),
+                counted.tokens.into(),
+                is_final,
+                i128::checked_add,
+            );
         }
         Ok(Some(sums))
     }
