@@ -18,7 +18,7 @@ use super::shape;
 pub const LEASE: &str = "lease";
 /// The largest number of tokens that one task can be settled with: with it, sums over millions of
 /// tasks are exact.
-pub const SPENT_TOKENS_MAX: i64 = 1_000_000_000_000;
+pub const SPENT_TOKENS_MAX: i64 = 999_999_999_999;
 /// The kind of a request with bare causality.
 pub const TASK: &str = "task";
 /// Longest payload kind, in bytes.
@@ -146,7 +146,7 @@ pub struct Spent {
     #[serde(deserialize_with = "amount::wire::required")]
     #[schemars(schema_with = "crate::schema::amount_from_0")]
     pub usd: Amount,
-    /// Tokens, from 0 to 1000000000000.
+    /// Tokens, from 0 to 999999999999.
     #[schemars(range(min = 0, max = SPENT_TOKENS_MAX))]
     pub tokens: i64,
 }
@@ -185,7 +185,7 @@ impl Settle {
             return Err(PayloadError::Range {
                 field: "spent.tokens",
                 found: Amount::from_i64(self.spent.tokens),
-                rule: "use a whole number from 0 to 1000000000000",
+                rule: "use a whole number from 0 to 999999999999",
             });
         }
         Ok(())
