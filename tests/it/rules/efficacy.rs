@@ -347,7 +347,9 @@ fn rules_in_shadow_longer_stops_and_parts_of_a_day_by_hand() {
     };
     let longer = study(&desk.place, &day);
     assert_eq!(longer.rules.len(), 1);
-    assert_eq!(longer.rules[0].all.figures.blocked.open, 2);
+    // Then f and e come while its event is open.
+    let figures = &longer.rules[0].all.figures;
+    assert_eq!((figures.blocked.open, figures.events.repeats), (1, 2));
     let later = study(
         &desk.place,
         &Options {
@@ -731,6 +733,7 @@ fn a_smaller_order_instead_by_hand() {
 #[test]
 fn a_feed_that_lags_brings_no_profit_from_before_the_decision() {
     let desk = blocked_by_hand();
+    thesis(desk.place.root.path(), "by-hand-late");
     let mut home = desk.open();
     let open_ms = desk.place.clock.now().ms();
     // Half a minute into a bar that reaches the target, an entry is blocked.
@@ -739,7 +742,7 @@ fn a_feed_that_lags_brings_no_profit_from_before_the_decision() {
     let late = buy(
         &desk,
         &mut home,
-        "f",
+        "late",
         "0.01",
         ["6650", "6500"],
         Some("6900"),
