@@ -26,21 +26,24 @@ fn values(kind: Kind) -> Vec<Value<'static>> {
             .collect::<Vec<_>>()
     };
     match kind {
-        Kind::Number => [
+        Kind::Number(..) => [
             "-2", "-1", "-0.5", "0", "0.5", "1", "1.2", "1.5", "1.7", "2", "2.2", "2.5", "2.7",
             "3", "9", "1000", "1001",
         ]
-        .map(|text| Value::Number(amount(text)))
-        .to_vec(),
+        .map(amount)
+        .into_iter()
+        .filter(|number| kind.ends().holds(*number))
+        .map(Value::Number)
+        .collect(),
         Kind::Whole(_, 4) => whole(0..5),
         Kind::Whole(..) => whole(0..7),
         Kind::TimeOfDay => [0, 1, 2, 539, 540, 541, 1319, 1320, 1321, 1438, 1439]
             .map(|n| Value::Number(Amount::from_i64(n)))
             .to_vec(),
         Kind::Flag => vec![Value::Flag(false), Value::Flag(true)],
-        Kind::Word(known) if !known.is_empty() => known.iter().map(|word| text(word)).collect(),
+        Kind::Word(known) => known.iter().map(|word| text(word)).collect(),
         // `x` is on no list, but in sets.
-        Kind::Word(_) => [
+        Kind::Name(_) => [
             "a",
             "b",
             "c",

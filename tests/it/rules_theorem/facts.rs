@@ -77,7 +77,11 @@ pub(super) fn value(dice: &mut Dice, kind: Kind) -> Value<'static> {
     let whole = |n: u64| Value::Number(Amount::from_i64(i64::try_from(n).unwrap()));
     let text = |text: &str| Value::Text(text.to_owned().into());
     match kind {
-        Kind::Number => Value::Number(amount(pick(dice, &NUMBERS))),
+        Kind::Number(..) => {
+            let within = NUMBERS.map(amount).into_iter();
+            let within: Vec<Amount> = within.filter(|it| kind.ends().holds(*it)).collect();
+            Value::Number(pick(dice, &within))
+        }
         Kind::Whole(_, 4) => whole(dice.below(5)),
         Kind::Whole(..) => whole(dice.below(8)),
         Kind::TimeOfDay => whole(pick(
@@ -85,8 +89,8 @@ pub(super) fn value(dice: &mut Dice, kind: Kind) -> Value<'static> {
             &[0, 1, 2, 539, 540, 541, 1319, 1320, 1321, 1438, 1439],
         )),
         Kind::Flag => Value::Flag(dice.one_in(2)),
-        Kind::Word(known) if !known.is_empty() => text(pick(dice, known)),
-        Kind::Word(_) => text(pick(dice, &["a", "b", "c", "other", "xa", "x", "hello"])),
+        Kind::Word(known) => text(pick(dice, known)),
+        Kind::Name(_) => text(pick(dice, &["a", "b", "c", "other", "xa", "x", "hello"])),
         Kind::Host => text(pick(
             dice,
             &[

@@ -2,6 +2,9 @@
 
 use spoolgate_rules::rule::Reading;
 use spoolgate_rules::rule::field::{Field, Id, Kind, Missing};
+use spoolgate_rules::rule::ranges::End;
+use spoolgate_rules::rule::registry::Registry;
+use spoolgate_wire::amount::Amount;
 
 const fn field(name: &'static str, kind: Kind, missing: Missing, is_many: bool) -> Field {
     // Nothing that compares or evaluates rules uses the id.
@@ -24,11 +27,31 @@ pub(super) static DAY: Field = field(
     Missing::Unknown,
     false,
 );
-pub(super) static REGIME: Field = field("regime", Kind::Word(&[]), Missing::Unknown, false);
-pub(super) static NAME: Field = field("name", Kind::Word(&[]), Missing::Absent, false);
-pub(super) static SIZE: Field = field("size", Kind::Number, Missing::Never, false);
-pub(super) static PRICE: Field = field("price", Kind::Number, Missing::Absent, false);
-pub(super) static SCORE: Field = field("score", Kind::Number, Missing::Unknown, false);
+pub(super) static REGIME: Field = field(
+    "regime",
+    Kind::Name(Registry::Open),
+    Missing::Unknown,
+    false,
+);
+pub(super) static NAME: Field = field("name", Kind::Name(Registry::Open), Missing::Absent, false);
+pub(super) static SIZE: Field = field(
+    "size",
+    Kind::Number(End::Without(Amount::ZERO), End::Open),
+    Missing::Never,
+    false,
+);
+pub(super) static PRICE: Field = field(
+    "price",
+    Kind::Number(End::With(Amount::ZERO), End::Without(Amount::ONE)),
+    Missing::Absent,
+    false,
+);
+pub(super) static SCORE: Field = field(
+    "score",
+    Kind::Number(End::Open, End::Open),
+    Missing::Unknown,
+    false,
+);
 pub(super) static FEW: Field = field("few", Kind::Whole(0, 4), Missing::Never, false);
 pub(super) static LOTS: Field = field("lots", Kind::Whole(0, i64::MAX), Missing::Unknown, false);
 pub(super) static CLOCK: Field = field("clock", Kind::TimeOfDay, Missing::Never, false);

@@ -15,7 +15,7 @@ use super::area::{Area, Ask, Sides};
 use super::cells::Cells;
 use super::cover::{Exhausted, Steps, Tie};
 use super::cuts::Numbers;
-use crate::rule::field::{Kind, Missing};
+use crate::rule::field::{Kind, LAST_MINUTE, Missing};
 use crate::rule::ruleset::missing;
 use crate::rule::set::{Grows, Provenance};
 use crate::rule::{Guard, Members, NamedSet, Reading, Test};
@@ -368,14 +368,14 @@ const TEXTS: Values<'static> = Values::Texts {
 
 fn values_of<'a>(reading: &Reading) -> Values<'a> {
     match reading.kind() {
-        Kind::Number => Values::Numbers(Numbers::default()),
+        Kind::Number(low, high) => Values::Numbers(Numbers::between(low, high)),
         Kind::Whole(least, most) => Values::Numbers(Numbers::whole(least, most)),
-        Kind::TimeOfDay => Values::Numbers(Numbers::whole(0, 1439)),
-        Kind::Word(known) if !known.is_empty() => Values::Texts {
+        Kind::TimeOfDay => Values::Numbers(Numbers::whole(0, LAST_MINUTE)),
+        Kind::Word(known) => Values::Texts {
             named: known.to_vec(),
             has_others: false,
         },
-        Kind::Word(_) | Kind::Text | Kind::Host | Kind::Address => TEXTS,
+        Kind::Name(_) | Kind::Text | Kind::Host | Kind::Address => TEXTS,
         Kind::Flag => Values::Flag,
     }
 }

@@ -349,7 +349,12 @@ fn number(numbers: &Numbers, cells: &Cells) -> Option<Amount> {
             .iter()
             .filter_map(|span| match (numbers.whole, numbers.ends(*span)) {
                 (Some((least, most)), (low, high)) => Some(whole(least, most, low, high)),
-                (None, (low, high)) => between(low, high),
+                (None, (low, high)) => between(low, high)
+                    .filter(|number| numbers.has(*number))
+                    .or_else(|| {
+                        let (low, high) = numbers.bounded_ends(*span);
+                        between(low, high)
+                    }),
             });
     let first = picks.next()?;
     Some(if first.is_positive() {
