@@ -16,8 +16,8 @@ use crate::cli::output::Output;
         order.submit\n  spoolgate --format json rules fields | jq -r \
         'select(.kind==\"host\").field'\n\nMISSING shows why a fact may have no value: `absent` \
         if the request may leave it out (conditions on it then do not\nhold), `unknown` if its \
-        source may be missing or old (a rule that depends on it then acts). HISTORY says `yes` \
-        if\n`first_seen`, `history.sum` and `history.distinct` can read the field."
+        source may be missing or old (a rule that depends on it then acts).\nHISTORY \
+        is `yes` if `first_seen`, `history.sum` and `history.distinct` can read the field."
 )]
 pub(crate) struct Args {
     /// Only fields of requests of this action.

@@ -10,6 +10,7 @@ use spoolgate_wire::time::Time;
 
 use crate::kit::dice::Dice;
 use crate::rules_theorem::books::{Book, ENDINGS, amount, pick, texts};
+use crate::rules_theorem::fields;
 
 /// What a decision reads besides facts.
 #[derive(Clone, Debug)]
@@ -168,6 +169,7 @@ pub(super) fn facts(
     let mut facts: Vec<Fact> = readings.iter().map(|reading| fact(dice, reading)).collect();
     let rules: Vec<_> = books.iter().flat_map(|book| &book.rules).collect();
     if rules.is_empty() || dice.one_in(4) {
+        fields::relate(readings, &mut facts);
         return facts;
     }
     let around = world.around();
@@ -193,5 +195,6 @@ pub(super) fn facts(
         let at = usize::try_from(dice.below(readings.len() as u64)).unwrap();
         facts[at] = fact(dice, &readings[at]);
     }
+    fields::relate(readings, &mut facts);
     facts
 }

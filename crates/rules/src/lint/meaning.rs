@@ -577,6 +577,7 @@ impl Looking<'_> {
                     .iter()
                     .map(String::as_str)
                     .chain(field::known().map(|name| -> &str { name }));
+                let known = known.filter(|known| *known != bare);
                 let near = nearest(name, known).map_or_else(
                     || "; it stays as it is".to_owned(),
                     |near| format!("; did you mean `{{{near}}}`?"),

@@ -43,6 +43,8 @@ impl Numbers {
     pub(super) fn whole(least: i64, most: i64) -> Numbers {
         Numbers {
             whole: Some((least, most)),
+            least: cut_at(End::With(Amount::from_i64(least)), true),
+            most: cut_at(End::With(Amount::from_i64(most)), false),
             ..Numbers::default()
         }
     }
@@ -93,6 +95,11 @@ impl Numbers {
     pub(super) fn bounded_ends(&self, span: (u32, u32)) -> (Option<Cut>, Option<Cut>) {
         let (low, high) = self.ends(span);
         (low.or(self.least), high.or(self.most))
+    }
+
+    /// Returns every cut, with those of the bounds.
+    pub(super) fn all_cuts(&self) -> impl Iterator<Item = Cut> {
+        self.cuts.iter().copied().chain(self.least).chain(self.most)
     }
 
     /// Returns whether the number lies within the bounds of decimal numbers.
@@ -167,6 +174,12 @@ impl Numbers {
             _ => Edge::Last,
         }
     }
+}
+
+/// Returns 1, 0.1, 0.01, …
+pub(super) fn units() -> impl Iterator<Item = Amount> {
+    let tenth = Amount::parse_wire("0.1").unwrap_or(Amount::ONE);
+    std::iter::successors(Some(Amount::ONE), move |unit| unit.checked_mul(tenth)).take(28)
 }
 
 /// Returns the cut at the end of a range, or `None` if the range has no such end.

@@ -15,6 +15,7 @@ use super::area::{Area, Ask, Sides};
 use super::cells::Cells;
 use super::cover::{Exhausted, Steps, Tie};
 use super::cuts::Numbers;
+use super::relate::Relations;
 use crate::rule::field::{Kind, LAST_MINUTE, Missing};
 use crate::rule::ruleset::missing;
 use crate::rule::set::{Grows, Provenance};
@@ -94,6 +95,8 @@ pub(super) struct Space<'a> {
     pub ties: Vec<Option<Tie>>,
     /// The crowds.
     pub crowds: Vec<CrowdOf>,
+    /// Which facts are never above others.
+    pub relations: Relations,
     derived: BTreeMap<(usize, View<'a>), u32>,
     mentioned: BTreeSet<(u32, usize, bool)>,
     /// Whether some condition has a form that the proof cannot compute with.
@@ -196,6 +199,7 @@ impl<'a> Space<'a> {
                 count: 0,
             });
         }
+        space.relations = Relations::of(&readings);
         space.readings = readings;
         space
     }
