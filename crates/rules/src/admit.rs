@@ -12,7 +12,7 @@ use serde_yaml::Value;
 use crate::bundle::Bundle;
 use crate::lint::meaning::{Warning, What as About};
 use crate::lint::{line_of_key, named_set};
-use crate::nearest::{did_you_mean, nearest};
+use crate::nearest::nearest;
 use crate::rule::field::{self, Field, Kind};
 use crate::rule::file::{ConditionFile, Op, Operand, Scalar, line_of, line_of_condition};
 use crate::rule::registry::Registry;
@@ -148,8 +148,8 @@ impl Rulebook {
         warnings.collect()
     }
 
-    /// Returns entries of sets that are names of a field of some rule, but that no file lists. Other
-    /// rules may use the set for another field.
+    /// Returns entries of sets that differ from names of the field that a rule compares only in the
+    /// case of letters.
     fn doubted_entries(&self) -> Vec<RulebookError> {
         let mut found: BTreeMap<(&SetName, &str), RulebookError> = BTreeMap::new();
         let rules = self.ruleset.rules.values();
@@ -168,16 +168,19 @@ impl Rulebook {
             }
             let Some(set) = set else { continue };
             for name in set.values.keys() {
-                if known.contains(name.as_str()) {
+                // A set may list more than this home has, but hardly the same in other letters.
+                let other = known.iter().find(|it| it.eq_ignore_ascii_case(name));
+                let Some(near) = other.filter(|_| !known.contains(name.as_str())) else {
                     continue;
-                }
+                };
                 let path = format!("rules/sets/{}.yaml", set.name);
                 let line = self.files.files.get(&path);
                 let line = line.and_then(|text| line_of(text, name));
                 let (noun, field) = (registry.noun(), &condition.field);
-                let near = did_you_mean(name, known.iter().copied(), "");
-                let message =
-                    format!("there is no {noun} `{name}`, and a rule compares `{field}`{near}");
+                let message = format!(
+                    "there is no {noun} `{name}`, and a rule compares `{field}` with it; did you \
+                        mean `{near}`?"
+                );
                 found
                     .entry((&set.name, name.as_str()))
                     .or_insert_with(|| RulebookError::new(&path, line, message));
