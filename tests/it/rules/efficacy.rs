@@ -686,7 +686,7 @@ fn a_smaller_order_instead_by_hand() {
         let when = "{field: order.size, op: gt, value: 0.004}";
         rule(root, "no-big", status, when, "");
         let mut home = desk.open();
-        let mut send = |home: &mut Home, id: &str, size: &str| {
+        let send = |home: &mut Home, id: &str, size: &str| {
             let order = json!({
                 "strategy": "trend", "symbol": "BTC-USD", "side": "buy", "size": size,
                     "order_type": "market", "stop_price": "6600", "thesis_slug": "by-hand-a",
