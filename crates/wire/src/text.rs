@@ -193,9 +193,12 @@ pub fn clean(text: &str, chars_max: usize) -> String {
 }
 
 /// Returns the text in the characters that its own look like (UTS #39, section 4), in lower case: full
-/// width, mathematical and foreign letters become plain ones. To be compared with another such text.
+/// width, mathematical and foreign letters become plain ones. To be compared with another such text:
+/// some plain letters become others, an `m` the letters `rn`.
 pub fn look(text: &str) -> String {
-    skeleton(text).flat_map(char::to_lowercase).collect()
+    // What looks like a capital letter has no lower case before it is one.
+    let plain: String = skeleton(&text.to_lowercase()).collect();
+    skeleton(&plain.to_lowercase()).collect()
 }
 
 /// Returns the letters and digits of a text in lower case, which two spellings of the same words

@@ -339,6 +339,7 @@ fn texts_that_count_as_missing() {
         "\u{ff34}\u{ff2f}\u{ff24}\u{ff2f}",
         "\u{1d413}\u{1d40e}\u{1d403}\u{1d40e}: later",
         "T\u{41e}DO",
+        "[\u{1d40c}issing file: x]",
     ] {
         assert!(placeholders.stand_for_nothing(text), "{text:?}");
     }
