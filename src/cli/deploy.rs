@@ -108,7 +108,8 @@ impl Deploy {
                 of(&["proposals/pending"])
             ),
             format!("chgrp {DOOR} {}", of(&["spool/in"])),
-            format!("chmod 3770 {}", of(&["spool/in"])),
+            // Agents drop files there and list none: what others have dropped may be a vote.
+            format!("chmod 3730 {}", of(&["spool/in"])),
             // Root may run this script again, so no other user may change it.
             format!("chown -hR 0:0 {}", of(&["deploy"])),
         ]
@@ -296,7 +297,7 @@ mod tests {
         assert!(
             home.commands()
                 .iter()
-                .any(|command| command == &format!("chmod 3770 {quoted}"))
+                .any(|command| command == &format!("chmod 3730 {quoted}"))
         );
     }
 

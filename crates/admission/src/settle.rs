@@ -132,7 +132,8 @@ impl Task {
     }
 }
 
-/// Returns what is left of a budget. A task that reserved nothing of it is from before it.
+/// Returns what is left of a budget after a settlement. A task that reserved nothing of the budget was
+/// admitted before the tree had it, so its settlement leaves the budget alone.
 fn rest<T>(
     left: Option<T>,
     reserved: Option<T>,

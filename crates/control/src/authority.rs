@@ -53,8 +53,8 @@ impl HeldBy {
     }
 }
 
-/// Notes in `after`, the state as the sender decides it, what a person holds from now on. Whoever
-/// wants what is that strict already does not take over the hold of another.
+/// Records in `after`, the state that the sender decides, what a person holds from now on. A person who
+/// asks for a state that is already as strict does not take over another person's hold.
 pub(super) fn take(
     facts: &Facts<'_>,
     decision: &ControlDecision,

@@ -185,7 +185,7 @@ fn a_person_holds_also_what_is_that_strict_already() {
         let held = serde_json::to_value(desk.concern().held_by).unwrap();
         assert_eq!(held[field]["principal"], "owner");
         assert_eq!(held[field]["line"], desk.line);
-        // Whoever wants the same again changes nothing, and the hold stays with the first.
+        // Asking for the same again changes nothing: the first person keeps the hold.
         let line = desk.line;
         for who in ["owner", "boss", "hermes"] {
             let again = desk.send(who, agent_s).response.status;

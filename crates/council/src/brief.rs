@@ -46,7 +46,7 @@ pub struct Heading {
 }
 
 impl Heading {
-    /// Reads it from a brief of the case with this name; `None` if the text is no such brief.
+    /// Reads it from a brief of the case with this name; `None` if the text is not one.
     pub fn of(page: &str, case: &RequestId) -> Option<Heading> {
         let line = page.lines().find(|line| line.starts_with("Case `"))?;
         let rest = line.strip_prefix(&format!("Case `{case}`, request "))?;

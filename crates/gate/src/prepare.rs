@@ -130,7 +130,7 @@ impl Refusal {
         }
     }
 
-    /// The refusal with other advice than that of its code.
+    /// Replaces the advice that the code gives.
     #[must_use]
     pub(super) fn retried(mut self, retry: Retry) -> Refusal {
         self.repair.retry = retry;

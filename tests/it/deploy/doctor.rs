@@ -83,7 +83,7 @@ type Breaks = fn(&Path);
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn each_fault_is_found_and_nothing_else() {
-    let cases: [(&str, Breaks, Level, &str, &str); 24] = [
+    let cases: [(&str, Breaks, Level, &str, &str); 26] = [
         (
             "scripts of everybody",
             |home| mode(home.join("deploy"), 0o777),
@@ -186,7 +186,21 @@ fn each_fault_is_found_and_nothing_else() {
         ),
         (
             "a spool without a sticky bit",
-            |home| mode(home.join("spool/in"), 0o777),
+            |home| mode(home.join("spool/in"), 0o733),
+            Level::Warning,
+            "mode",
+            "spool/in",
+        ),
+        (
+            "a spool that the group can list",
+            |home| mode(home.join("spool/in"), 0o1770),
+            Level::Warning,
+            "mode",
+            "spool/in",
+        ),
+        (
+            "a spool that everybody can list",
+            |home| mode(home.join("spool/in"), 0o1737),
             Level::Warning,
             "mode",
             "spool/in",
@@ -539,7 +553,7 @@ fn doctor_finds_what_an_agent_could_do() {
     for (name, breaks, place) in cases {
         let sound = Sound::new();
         let home = sound.home();
-        mode(home.join("spool/in"), 0o1777);
+        mode(home.join("spool/in"), 0o1733);
         breaks(&home);
         let found = examine(&home, Some(stranger()));
         let agents: Vec<_> = found

@@ -152,6 +152,9 @@ fn separate_users_can_submit_and_nothing_else() {
     }
     let read = as_bot(&["cat"], &home.join("state/keyring.db"));
     assert!(!read.status.success(), "the keyring was read");
+    // A verdict could be in it.
+    let listed = as_bot(&["ls"], &home.join("spool/in"));
+    assert!(!listed.status.success(), "the spool was listed");
     // runuser passes the signal on.
     gate.tell(Signal::TERM);
     gate.child.wait().unwrap();

@@ -127,7 +127,7 @@ pub(crate) fn settle(from: &Path, home: &Path) {
     let modes = format!(
         "cd \"$1\"; chown -hR {GATE}:{GATE} .; chmod -R go-w .; chmod 0755 . rules spool spool/out
          chmod 0700 state audit spool/local spool/work spool/rejected
-         chgrp {DOOR} spool/in; chmod 3770 spool/in"
+         chgrp {DOOR} spool/in; chmod 3730 spool/in"
     );
     sh(&modes, &[home]);
 }

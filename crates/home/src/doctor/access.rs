@@ -20,6 +20,8 @@ const KEY_FILE_DEPTH: usize = 3;
 const FOREIGN_SHOWN: usize = 8;
 /// Bits of a folder's mode that let users outside of its group read or enter it.
 const ENTERED_BY_EVERYBODY: u32 = 0o005;
+/// Rights to list a folder for users other than its owner.
+const LISTED_BY_OTHERS: u32 = 0o044;
 
 impl Looking {
     /// Checks modes and owners of everything that the gate depends on.
@@ -304,17 +306,19 @@ impl Looking {
         let Ok(found) = machine::owned(path) else {
             return;
         };
-        if found.mode & WRITABLE_BY_OTHERS != 0 && found.mode & STICKY == 0 {
-            let remedy = Some(format!("chmod +t {}", quoted(path)));
-            self.warn(
-                "mode",
-                path,
-                &format!(
-                    "mode {:o}: agents can remove each other's requests",
+        let is_door = found.mode & WRITABLE_BY_OTHERS != 0;
+        for (is_open, change, can) in [
+            (found.mode & STICKY == 0, "+t", "remove"),
+            (found.mode & LISTED_BY_OTHERS != 0, "go-r", "list"),
+        ] {
+            if is_door && is_open {
+                let remedy = Some(format!("chmod {change} {}", quoted(path)));
+                let message = format!(
+                    "mode {:o}: agents can {can} each other's requests",
                     found.mode
-                ),
-                remedy,
-            );
+                );
+                self.warn("mode", path, &message, remedy);
+            }
         }
         if let Some(gate) = self.gate.filter(|gate| *gate != found.uid) {
             let remedy = Some(format!(

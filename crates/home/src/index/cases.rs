@@ -38,8 +38,8 @@ pub(super) const SINCE_12: &str = "
     CREATE TABLE reopened_cases (id TEXT PRIMARY KEY, seq INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 ";
 
-/// Finds a case by its alias. It changes no answer and is no part of the version; an index opened
-/// without it is searched.
+/// An SQL index that finds a case by its alias. The version does not count it, because without it a
+/// query gives the same result by reading all rows.
 pub(super) const BY_ALIAS: &str = "
     CREATE INDEX IF NOT EXISTS cases_by_alias ON cases (json_extract(body, '$.alias'));
 ";

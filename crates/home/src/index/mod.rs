@@ -9,6 +9,7 @@ pub mod lineage;
 pub mod lines;
 pub mod proposals;
 pub mod reports;
+pub mod requests;
 pub mod responses;
 pub mod sealed;
 pub mod store;
