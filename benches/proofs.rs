@@ -125,7 +125,7 @@ fn hostile(count: usize) -> Files {
         "order.planned_entry",
         "order.planned_stop",
         "market.price",
-        "market.spread_pct",
+        "market.spread",
         "market.volume_ratio",
         "market.volatility",
         "market.funding_rate",
@@ -180,7 +180,7 @@ fn windows(count: usize) -> Files {
         "order.planned_entry",
         "order.planned_stop",
         "market.price",
-        "market.spread_pct",
+        "market.spread",
         "market.volume_ratio",
         "market.volatility",
     ];

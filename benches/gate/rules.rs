@@ -28,7 +28,7 @@ const RULES: usize = 20;
 /// Their conditions, by turns: none fires for the order that is asked about, most say so with their
 /// last condition.
 const WHEN: [&str; 5] = [
-    "{field: order.side, op: eq, value: buy}, {field: market.spread_pct, op: gt, value: 0.9}",
+    "{field: order.side, op: eq, value: buy}, {field: market.spread, op: gt, value: 0.9}",
     "{field: order.symbol, op: in, value: [BTC-USD, ETH-USD, SOL-USD]}, {field: order.size, op: \
         gt, value: 900}",
     "{field: order.notional, op: gte, value: 0}, {field: portfolio.open_positions, op: gt, value: \

@@ -64,13 +64,13 @@ const RULE: &str = r#"id: wide-spread
 status: suspended
 applies_to: {action: [order.submit], strategy: [trend], principal: [trend-bot]}
 when:
-  - {field: market.spread_pct, op: gt, value: 0.01, min: 0.001, max: "0.1"}
+  - {field: market.spread, op: gt, value: 0.01, min: 0.001, max: "0.1"}
   - {field: time.of_day, op: not_in, value: ["22:00-06:00", "12:00"]}
   - {field: history.sum, of: order.size, window_s: 60, op: gte, value: 3}
   - {field: order.symbol, op: matches, value: "^BTC"}
   - {field: order.thesis, op: not_in, value: payees, provenance: seen}
 then: hold
-message: "spread {market.spread_pct}"
+message: "spread {market.spread}"
 created: 2026-02-20T14:30:00Z
 created_from: trade-1
 hypothesis: {metric: win_rate, population: all, baseline_value: 0.22, baseline_sample: 18, review_after_n: 30}

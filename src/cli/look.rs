@@ -66,7 +66,7 @@ pub(super) fn rules_apart(home: &Path, view: &View) -> Option<String> {
         if is_same {
             Ok(true)
         } else {
-            Rulebook::compile(&bundle).map(|_| false)
+            Rulebook::compile_to_apply(&bundle).map(|_| false)
         }
     });
     match is_same {

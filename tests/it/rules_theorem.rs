@@ -85,6 +85,7 @@ pub(crate) fn act(
 /// Checks a witness without the prover.
 fn check_witness(witness: &Witness, before: &RuleSet, after: &RuleSet, loosens: bool) {
     let (readings, facts): (Vec<Reading>, Vec<Fact>) = witness.facts.iter().cloned().unzip();
+    assert!(fields::is_possible(&readings, &facts), "{witness:?}");
     let mut entries = Entries::default();
     for (set, value) in &witness.approved {
         let entry = Entry {

@@ -22,7 +22,7 @@ type Ways = Vec<Vec<String>>;
 fn name_of(reading: &Reading) -> Result<(&'static str, bool, bool)> {
     match reading {
         Reading::Field(field) => {
-            let is_decimal = field.kind == spoolgate_rules::rule::field::Kind::Number;
+            let is_decimal = matches!(field.kind, spoolgate_rules::rule::field::Kind::Number(..));
             Ok((field.name, !is_decimal, field.missing == Missing::Absent))
         }
         other => Err(format!("`{other}` is not exported").into()),

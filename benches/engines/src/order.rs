@@ -21,7 +21,7 @@ pub struct Order {
     pub price: Option<Exact>,
     /// `order.target_price`
     pub target_price: Option<Exact>,
-    /// `market.spread_pct`
+    /// `market.spread`
     pub spread_pct: Exact,
     /// `market.volume_ratio`
     pub volume_ratio: Exact,
@@ -62,7 +62,7 @@ impl Order {
             Id::OrderNotional => Plain::Decimal(self.notional),
             Id::OrderPrice => optional(self.price),
             Id::OrderTargetPrice => optional(self.target_price),
-            Id::MarketSpreadPct => Plain::Decimal(self.spread_pct),
+            Id::MarketSpread => Plain::Decimal(self.spread_pct),
             Id::MarketVolumeRatio => Plain::Decimal(self.volume_ratio),
             Id::MarketVolatility => Plain::Decimal(self.volatility),
             Id::MarketFundingRate => Plain::Decimal(self.funding_rate),

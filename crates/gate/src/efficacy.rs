@@ -1,5 +1,7 @@
-//! The worth of rules: sums over the trades that they blocked and let through, and a verdict per
-//! rule. Money is exact; shares and their intervals are not.
+//! The worth of rules: sums over the trades that they blocked and let through. Money is exact; shares
+//! of winners and their intervals are not. [`effect`] has the effects in R and the verdict.
+
+pub mod effect;
 
 use rust_decimal::{Decimal, RoundingStrategy};
 use serde::Serialize;
@@ -8,9 +10,7 @@ use spoolgate_council::evidence::stats::proportions::wilson;
 use spoolgate_trading::counterfactual::{Progress, Trade};
 use spoolgate_wire::amount::Amount;
 
-/// Minimum number of trades for a verdict, unless the rule's hypothesis sets another.
-pub const SAMPLE_MIN: u64 = 30;
-/// Intervals are two-sided at 1 - this.
+/// Intervals of shares are two-sided at 1 - this.
 pub const ALPHA: f64 = 0.05;
 /// Decimals of means, rounded half to even.
 const MEAN_PLACES: u32 = 8;
@@ -135,31 +135,6 @@ impl Trades {
             }
         }
     }
-
-    /// What blocking these trades does, regardless of their number.
-    fn says(&self) -> Says {
-        let told = self
-            .interval()
-            .zip(
-                self.break_even()
-                    .and_then(|even| decimal_f64(even.decimal())),
-            )
-            .zip(self.savings());
-        match told {
-            Some((((_, high), even), savings)) if high < even && savings.is_positive() => {
-                Says::Saves
-            }
-            Some((((low, _), even), savings)) if low > even && savings.is_negative() => Says::Costs,
-            _ => Says::Nothing,
-        }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Says {
-    Saves,
-    Costs,
-    Nothing,
 }
 
 fn rounded(number: Decimal) -> Option<Amount> {
@@ -181,41 +156,6 @@ fn mean(sum: Decimal, count: u64) -> Option<Amount> {
 /// The nearest double, if there is one.
 pub fn decimal_f64(number: Decimal) -> Option<f64> {
     number.to_string().parse().ok()
-}
-
-spoolgate_wire::named! {
-    /// The verdict on a rule.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-    pub enum Verdict {
-        /// What it blocks loses money.
-        Validated = "VALIDATED",
-        /// Too few trades, or too close.
-        Inconclusive = "INCONCLUSIVE",
-        /// What it blocked lost money, and what it blocks now does not.
-        Degrading = "DEGRADING",
-        /// What it blocks makes money.
-        Harmful = "HARMFUL",
-    }
-}
-
-/// The verdict from the trades that only this rule blocked or would have blocked. `older` and
-/// `newer` are their halves by time, and `sample_min` is the minimum number of all of them.
-///
-/// # Errors
-/// Returns [`TooLarge`] if a sum cannot be held exactly.
-pub fn verdict(older: &Trades, newer: &Trades, sample_min: u64) -> Result<Verdict, TooLarge> {
-    let all = older.with(newer)?;
-    let has_enough = all.closed >= sample_min.max(1);
-    let has_turned = older.closed >= sample_min.max(1)
-        && older.says() == Says::Saves
-        && newer.savings().is_some_and(Amount::is_negative);
-    Ok(match all.says() {
-        _ if !has_enough => Verdict::Inconclusive,
-        Says::Costs => Verdict::Harmful,
-        _ if has_turned => Verdict::Degrading,
-        Says::Saves => Verdict::Validated,
-        Says::Nothing => Verdict::Inconclusive,
-    })
 }
 
 /// How a hypothesis' metric compares with its baseline.
@@ -271,54 +211,6 @@ mod tests {
         (0..winners).for_each(|_| trades.count(closed(won)).unwrap());
         (0..losers).for_each(|_| trades.count(closed(-lost)).unwrap());
         trades
-    }
-
-    fn of(older: &Trades, newer: &Trades) -> Verdict {
-        verdict(older, newer, 30).unwrap()
-    }
-
-    #[test]
-    fn verdicts_by_hand() {
-        // 10 of 40 won, profits as large as losses: share 0.25, Wilson 0.142 to 0.402, break-even
-        // at 0.5.
-        let saves = trades(5, 2, 15, 2);
-        assert_eq!(of(&saves, &saves), Verdict::Validated);
-        // With profits 5 times as large as losses, break-even is 1/6 = 0.1667, within the interval.
-        let large = trades(5, 10, 15, 2);
-        assert_eq!(of(&large, &large), Verdict::Inconclusive);
-        // With profits 20 times as large, break-even is 1/21 = 0.048, below the interval.
-        let huge = trades(5, 40, 15, 2);
-        assert_eq!(of(&huge, &huge), Verdict::Harmful);
-        // 15 of 40: share 0.375, interval 0.242 to 0.530; break-even at 0.5 is within.
-        let close = trades(7, 2, 13, 2);
-        assert_eq!(of(&close, &trades(8, 2, 12, 2)), Verdict::Inconclusive);
-        // 29 are too few, 30 are enough.
-        assert_eq!(
-            of(&trades(0, 0, 14, 1), &trades(0, 0, 15, 1)),
-            Verdict::Inconclusive
-        );
-        assert_eq!(
-            of(&trades(0, 0, 15, 1), &trades(0, 0, 15, 1)),
-            Verdict::Validated
-        );
-        assert_eq!(
-            of(&trades(15, 1, 0, 0), &trades(15, 1, 0, 0)),
-            Verdict::Harmful
-        );
-        // The rule saved in the older half and costs in the newer: needs 30 trades in the older
-        // half, not 29.
-        assert_eq!(
-            of(&trades(3, 2, 27, 2), &trades(17, 2, 13, 2)),
-            Verdict::Degrading
-        );
-        assert_eq!(
-            of(&trades(3, 2, 26, 2), &trades(17, 2, 13, 2)),
-            Verdict::Validated
-        );
-        assert_eq!(
-            of(&Trades::default(), &Trades::default()),
-            Verdict::Inconclusive
-        );
     }
 
     #[test]

@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use super::actions::Lane;
 use super::record::{Decision, Status};
 use spoolgate_rules::rule::field::{self, Field, Kind};
+use spoolgate_rules::rule::historic::{is_kept, paths};
 use spoolgate_rules::rule::ruleset::WINDOW_S_MAX;
 use spoolgate_rules::rule::{Fact, Program, Reading, Value};
 use spoolgate_wire::action_name::ActionName;
@@ -32,96 +33,11 @@ pub const KEPT_MS: i64 = WINDOW_S_MAX as i64 * 1000;
 /// A batch may last this long: rows are fetched from this much before the window. Milliseconds.
 const MARGIN_MS: i64 = 3_600_000;
 
-/// A field by its name, with the paths of its values in the payload.
-type Kept = (&'static str, &'static [&'static str]);
-
-/// Fields with a history, by action, with their paths in its payload.
-const HISTORIC: &[(&[ActionName], &[Kept])] = &[
-    (
-        &[ActionName::OrderSubmit],
-        &[
-            ("order.symbol", &["symbol"]),
-            ("order.side", &["side"]),
-            ("order.size", &["size"]),
-            ("order.thesis", &["thesis_slug"]),
-            ("strategy.name", &["strategy"]),
-        ],
-    ),
-    (
-        &[ActionName::CouncilRequest],
-        &[
-            ("council.change_type", &["change_type"]),
-            ("council.proposer", &["proposer"]),
-        ],
-    ),
-    (
-        &[ActionName::ControlApply],
-        &[
-            ("control.action", &["action"]),
-            ("control.concern", &["concern_id"]),
-            ("control.target", &["target_strategy_id"]),
-        ],
-    ),
-    (
-        &[ActionName::AdmissionEvaluate, ActionName::AdmissionAdmit],
-        &[
-            ("admission.tenant", &["envelope.tenant_id"]),
-            ("admission.surface", &["envelope.surface_id"]),
-            ("admission.profile", &["envelope.policy_profile_id"]),
-            ("admission.payload_kind", &["envelope.payload_kind"]),
-            (
-                "admission.capability",
-                &["envelope.causality.capability_id"],
-            ),
-        ],
-    ),
-    (
-        &[ActionName::EmailSend, ActionName::EmailDraft],
-        &[
-            ("payload.to", &["to"]),
-            ("payload.cc", &["cc"]),
-            ("payload.recipients", &["to", "cc"]),
-        ],
-    ),
-    (
-        &[ActionName::CalendarCreate, ActionName::CalendarUpdate],
-        &[
-            ("payload.attendees", &["attendees"]),
-            ("payload.calendarId", &["calendarId"]),
-        ],
-    ),
-    (
-        &[ActionName::FinanceFetchTransactions],
-        &[("payload.accountId", &["accountId"])],
-    ),
-    (
-        &[ActionName::ServiceApiCall],
-        &[
-            ("payload.service", &["service"]),
-            ("payload.endpoint", &["endpoint"]),
-            ("payload.method", &["method"]),
-        ],
-    ),
-];
-
 /// Values by field: numbers as texts, and texts in the form in which they are compared.
 pub type Values = BTreeMap<String, Vec<String>>;
 
 /// Members of an object with their texts.
 type Members<'a> = BTreeMap<String, &'a RawValue>;
-
-/// Paths of the values of an action's fields; `None` if the action has no history.
-fn paths(action: &str) -> Option<&'static [Kept]> {
-    HISTORIC
-        .iter()
-        .find(|(actions, _)| actions.iter().any(|name| *action == *name))
-        .map(|(_, fields)| *fields)
-}
-
-/// Whether a history is kept of a field.
-pub fn is_kept(action: &str, name: &str) -> bool {
-    paths(action).is_some_and(|fields| fields.iter().any(|(field, _)| *field == name))
-}
 
 /// A request as the index keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -472,6 +388,7 @@ fn distinct<'a>(within: &[&Row], of: &Field, own: &Fact<'_>) -> Fact<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spoolgate_rules::rule::historic::HISTORIC;
 
     fn at_s(seconds: i64) -> Time {
         Time::from_ms(1_772_000_000_000 + seconds * 1000).unwrap()

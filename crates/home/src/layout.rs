@@ -135,7 +135,7 @@ pub fn found(
     make_folders(home, seams.disk.as_ref())?;
     let bundle = rule_folder::load(home)?;
     // Check before creating anything: broken rules or an invalid log name would leave half a home.
-    check_person(&Rulebook::compile(&bundle)?, person)?;
+    check_person(&Rulebook::compile_to_apply(&bundle)?, person)?;
     SignerKey::from_seed(origin, &[0; 32])?;
     found_with(
         seams,
@@ -166,7 +166,7 @@ pub fn found_with(
 ) -> Result<(String, String), HomeError> {
     let disk: Arc<dyn Disk> = Arc::clone(&seams.disk);
     make_folders(Path::new(""), disk.as_ref())?;
-    let rulebook = Rulebook::compile(bundle)?;
+    let rulebook = Rulebook::compile_to_apply(bundle)?;
     check_person(&rulebook, person)?;
     super::rulebook::keep(disk.as_ref(), bundle)?;
     let keys = LogKeys {

@@ -282,6 +282,12 @@ impl Home {
                 } else {
                     Rulebook::compile(&bundle)?
                 };
+                // An earlier version may have put them into force.
+                if self.news.watched.last.as_ref() != Some(&Seen::Good(book.hash.clone()))
+                    && let Some(fault) = book.admit().into_iter().next()
+                {
+                    return Err(fault.into());
+                }
                 // Open positions could not be closed under rules that do not know them.
                 match left_behind(&self.core.state.book, &book).filter(|_| !in_force) {
                     Some(fault) => Err(fault),

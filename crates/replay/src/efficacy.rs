@@ -1,30 +1,43 @@
 //! `rules efficacy`: what each rule blocked and let through, and how those trades would have ended
 //! on the later market rows in the ledger.
+//!
+//! Memory is bounded by the rulebooks and the days, not by the number of requests: at most
+//! [`FOLLOWED_MAX`] entries are followed at once, and what remains of those that have ended are
+//! sums: one figure per rule and regime, and one per rule, regime and UTC day with an event.
 
-use std::collections::BTreeMap;
+mod events;
+mod report;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use serde::Serialize;
+pub use self::events::{Events, Figures};
+pub use self::report::{Derived, Report, RuleReport, Tested};
+pub use spoolgate_gate::efficacy::effect::DAYS_MIN;
 
+use self::events::{Arrival, Arrived, Key, Others, Part, Sight, Tracker};
 use crate::history::{Line, each_decision};
 use crate::replay_state::Past;
 use spoolgate_gate::actions::{Body, Lane};
-use spoolgate_gate::efficacy::{Against, SAMPLE_MIN, TooLarge, Trades, Verdict, metric, verdict};
-use spoolgate_gate::fired::{Fate, Fired, Tally, of_rows};
+use spoolgate_gate::efficacy::TooLarge;
+use spoolgate_gate::fired::{Fate, Fired, is_of_rule, of_rows};
 use spoolgate_gate::market::rows;
 use spoolgate_gate::prepare::Authentic;
 use spoolgate_gate::record::Decision;
 use spoolgate_home::error::HomeError;
 use spoolgate_home::open::Seams;
 use spoolgate_rules::Rulebook;
-use spoolgate_rules::rule::file::{Hypothesis, RuleStatus, Then};
+use spoolgate_rules::rule::file::{Hypothesis, RuleFile, RuleStatus, Then};
+use spoolgate_trading::book::Book;
 use spoolgate_trading::counterfactual::{Entry, Progress, Replay};
 use spoolgate_trading::market_row::{Row, parse_blob};
+use spoolgate_trading::order::OrderRole;
+use spoolgate_trading::risk;
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::admin::ImportMarket;
-use spoolgate_wire::amount::Amount;
-use spoolgate_wire::ids::{OrderId, Principal, RuleId, Symbol};
+use spoolgate_wire::checks::CheckRow;
+use spoolgate_wire::ids::{OrderId, Principal, RuleId, StrategyName, Symbol};
 use spoolgate_wire::market::UpdateMarket;
 use spoolgate_wire::orders::SubmitOrder;
 use spoolgate_wire::time::Time;
@@ -32,8 +45,14 @@ use spoolgate_wire::time::Time;
 /// Default of the maximum holding time of a trade, minutes: a day.
 pub const TIME_STOP_MINUTES: u32 = 1440;
 
+/// Maximum number of entries that are followed through the market rows at once.
+pub const FOLLOWED_MAX: usize = 8192;
+
 /// Name of the regime if no feed has given one.
 const NO_REGIME: &str = "-";
+
+/// The checks that refuse an entry because an earlier one like it is open.
+const OF_AN_OPEN_ENTRY: [&str; 2] = ["duplicate_order", "thesis_valid"];
 
 /// What to study.
 #[derive(Clone, Debug)]
@@ -48,112 +67,10 @@ pub struct Options {
     pub time_stop_minutes: u32,
 }
 
-/// What a rule did, and how the trades would have ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Figures {
-    /// Counts of what the rule did.
-    pub tally: Tally,
-    /// Entries that only this rule blocked, or would have blocked in shadow.
-    pub blocked: Trades,
-    /// Entries that it blocked together with something else, and that would be blocked without it
-    /// too.
-    pub joint: Trades,
-    /// Accepted entries in its scope on which it did not fire.
-    pub let_through: Trades,
-}
-
-/// A hypothesis and its test result.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Tested {
-    /// The hypothesis as the rule states it.
-    #[serde(flatten)]
-    pub hypothesis: Hypothesis,
-    /// The metric over trades that the rule let through.
-    pub value: Option<Amount>,
-    /// Number of these trades.
-    pub sample: u64,
-    /// Interval of the metric.
-    pub interval: Option<(f64, f64)>,
-    /// How the metric compares with the baseline.
-    pub against: Against,
-}
-
-/// Report on one rule.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct RuleReport {
-    /// The rule.
-    pub rule: RuleId,
-    /// Status in the last rulebook that had the rule; `None` if no rulebook had it.
-    pub status: Option<RuleStatus>,
-    /// The verdict.
-    pub verdict: Verdict,
-    /// Number of closed trades blocked by this rule alone that a verdict needs.
-    pub sample_min: u64,
-    /// Figures over all regimes.
-    #[serde(flatten)]
-    pub all: Derived,
-    /// Figures by regime at the decision; `-` if no feed had given one.
-    pub regimes: BTreeMap<String, Derived>,
-    /// Its hypothesis.
-    pub hypothesis: Option<Tested>,
-}
-
-/// Figures and what follows from them.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Derived {
-    /// What was counted.
-    #[serde(flatten)]
-    pub figures: Figures,
-    /// Mean result of a trade without the rule: over trades that it alone blocked and trades it let
-    /// through.
-    pub expectancy_before: Option<Amount>,
-    /// Mean result of a trade with the rule: over the trades that it let through.
-    pub expectancy_after: Option<Amount>,
-    /// Losses avoided less profits missed, account currency.
-    pub savings: Option<Amount>,
-    /// Share of winners among the trades that only it blocked.
-    pub blocked_winners: Option<Amount>,
-    /// Wilson interval of this share at 95%.
-    pub interval: Option<(f64, f64)>,
-    /// Share of winners at which these trades would have broken even.
-    pub break_even: Option<Amount>,
-}
-
-/// Result of a study.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Report {
-    /// Maximum holding time of a trade, minutes.
-    pub time_stop_minutes: u32,
-    /// Every rule that fired or had entries in its scope, by id.
-    pub rules: Vec<RuleReport>,
-    /// Entries that a rule blocked, or would have blocked in shadow, and whose request cannot be
-    /// rebuilt, so that their outcome is unknown.
-    pub lost_entries: u64,
-    /// Deliveries of market rows whose blob or rulebook is lost, so that trades could not follow
-    /// them.
-    pub lost_rows: u64,
-}
-
-/// How an entry counts for a rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    Blocked,
-    Joint,
-    LetThrough,
-}
-
-/// A rule for which an entry counts.
-struct Tag {
-    rule: RuleId,
-    regime: String,
-    part: Part,
-}
-
 /// An entry that is being followed through the market rows.
 struct Waiting {
     replay: Replay,
-    seq: u64,
-    tags: Vec<Tag>,
+    parts: Vec<(RuleId, Part)>,
 }
 
 /// What is known of one rule so far.
@@ -161,9 +78,15 @@ struct Waiting {
 struct Known {
     status: Option<RuleStatus>,
     hypothesis: Option<Hypothesis>,
-    regimes: BTreeMap<String, Figures>,
-    /// Results of entries that only it blocked, by line.
-    blocked: BTreeMap<u64, Progress>,
+    tracker: Tracker,
+}
+
+/// An entry and its sender.
+#[derive(Clone, Copy)]
+struct Sent<'a> {
+    seq: u64,
+    order: &'a SubmitOrder,
+    source: &'a Principal,
 }
 
 /// A study under way.
@@ -171,10 +94,13 @@ pub(super) struct Study<'a> {
     options: &'a Options,
     rules: BTreeMap<RuleId, Known>,
     waiting: BTreeMap<Symbol, Vec<Waiting>>,
+    /// How many entries are in `waiting`.
+    followed: usize,
     /// Hash of the rulebook whose rules were noted last.
     seen: String,
     lost_entries: u64,
     lost_rows: u64,
+    not_followed: u64,
 }
 
 fn unsettled(error: TooLarge) -> HomeError {
@@ -205,9 +131,11 @@ impl<'a> Study<'a> {
             options,
             rules: BTreeMap::new(),
             waiting: BTreeMap::new(),
+            followed: 0,
             seen: String::new(),
             lost_entries: 0,
             lost_rows: 0,
+            not_followed: 0,
         }
     }
 }
@@ -241,12 +169,7 @@ impl Study<'_> {
                 continue;
             }
             let known = self.rules.entry(rule).or_default();
-            known
-                .regimes
-                .entry(regime.clone())
-                .or_default()
-                .tally
-                .count(what, alone);
+            known.tracker.of_regime(&regime).tally.count(what, alone);
         }
         if decision
             .action
@@ -268,31 +191,39 @@ impl Study<'_> {
             self.lost_entries = self.lost_entries.saturating_add(u64::from(is_blocked));
             return Ok(());
         };
-        let tags = self.tags(rules.as_ref(), decision, order, &envelope.source, &regime);
-        if tags.is_empty() {
-            return Ok(());
-        }
-        let entry = Entry {
+        let sent = Sent {
+            seq: line.seq,
             order,
             source: &envelope.source,
-            order_id: OrderId::of_line(line.seq),
-            at: time,
+        };
+        let parts = self.arrive(&past.state.book, rules.as_ref(), decision, sent, &regime);
+        if parts.is_empty() {
+            return Ok(());
+        }
+        self.follow(&past.state.book, sent, time, parts)
+    }
+
+    /// Follows an entry through the market rows that come.
+    fn follow(
+        &mut self,
+        book: &Book,
+        sent: Sent<'_>,
+        at: Time,
+        parts: Vec<(RuleId, Part)>,
+    ) -> Result<(), HomeError> {
+        let Sent { seq, order, source } = sent;
+        let entry = Entry {
+            order,
+            source,
+            order_id: OrderId::of_line(seq),
+            at,
         };
         let time_stop_ms = i64::from(self.options.time_stop_minutes).saturating_mul(60_000);
-        match Replay::new(&entry, &past.state.book, time_stop_ms) {
-            Ok(replay) => {
-                let waiting = Waiting {
-                    replay,
-                    seq: line.seq,
-                    tags,
-                };
-                self.waiting
-                    .entry(order.symbol.clone())
-                    .or_default()
-                    .push(waiting);
-            }
-            Err(error) => return Err(HomeError::Record(format!("line {}: {error}", line.seq))),
-        }
+        let replay = Replay::new(&entry, book, time_stop_ms)
+            .map_err(|error| HomeError::Record(format!("line {seq}: {error}")))?;
+        let waiting = self.waiting.entry(order.symbol.clone()).or_default();
+        waiting.push(Waiting { replay, parts });
+        self.followed = self.followed.saturating_add(1);
         Ok(())
     }
 
@@ -314,49 +245,68 @@ impl Study<'_> {
         }
     }
 
-    /// Returns the rules for which an entry counts: those that fired on it and, if it was accepted,
-    /// those that might have fired.
-    fn tags(
-        &self,
+    /// Passes an entry to every rule. Returns the rules for which its replay is to be followed.
+    fn arrive(
+        &mut self,
+        book: &Book,
         rules: Option<&Arc<Rulebook>>,
         decision: &Decision,
-        order: &SubmitOrder,
-        source: &Principal,
+        sent: Sent<'_>,
         regime: &str,
-    ) -> Vec<Tag> {
-        let tag = |rule: RuleId, part: Part| Tag {
-            rule,
-            regime: regime.to_owned(),
-            part,
+    ) -> Vec<(RuleId, Part)> {
+        let (order, now) = (sent.order, decision.timestamp);
+        let key = Key {
+            strategy: order.strategy.clone(),
+            symbol: order.symbol.clone(),
+            side: order.side,
         };
-        let mut tags: Vec<Tag> = of_rows(&decision.checks)
-            .filter(|(rule, what, _)| self.is_wanted(rule) && *what != Fired::Warned)
-            .map(|(rule, _, alone)| tag(rule, if alone { Part::Blocked } else { Part::Joint }))
+        let stopped_by: BTreeSet<RuleId> = of_rows(&decision.checks)
+            .filter(|(_, what, _)| *what != Fired::Warned)
+            .map(|(rule, _, _)| rule)
             .collect();
-        if Fate::of(decision) != Fate::Accepted {
-            return tags;
-        }
-        for (id, rule) in rules.into_iter().flat_map(|rules| &rules.ruleset.rules) {
-            let scope = &rule.file.applies_to;
-            let is_on = matches!(rule.file.status, RuleStatus::Active | RuleStatus::Shadow)
-                && rule.file.then != Then::Warn
-                && scope
-                    .action
-                    .iter()
-                    .any(|action| *action == ActionName::OrderSubmit)
-                && scope
-                    .strategy
-                    .as_ref()
-                    .is_none_or(|names| names.contains(&order.strategy))
-                && scope
-                    .principal
-                    .as_ref()
-                    .is_none_or(|names| names.contains(source));
-            if is_on && self.is_wanted(id) && tags.iter().all(|tag| tag.rule != *id) {
-                tags.push(tag(id.clone(), Part::LetThrough));
+        let failed: Vec<&CheckRow> = decision.checks.iter().filter(|row| !row.passed).collect();
+        let was_accepted = Fate::of(decision) == Fate::Accepted;
+        let arrival = Arrival {
+            seq: sent.seq,
+            key: &key,
+            at: now,
+            regime,
+            risk: rules.and_then(|rules| risk::of_order(book, rules, order, now)),
+            was_accepted,
+            has_room: self.followed < FOLLOWED_MAX,
+        };
+        let is_held = |leg: &(Symbol, StrategyName)| {
+            let (symbol, strategy) = leg;
+            let mut orders = book.orders.values();
+            book.positions.contains_key(leg)
+                || orders.any(|it| it.role == OrderRole::Entry && it.is_of(strategy, symbol))
+        };
+        let (mut parts, mut is_not_followed) = (Vec::new(), false);
+        for (id, known) in &mut self.rules {
+            let file = rules.and_then(|rules| rules.ruleset.rules.get(id));
+            let sight = if stopped_by.contains(id) {
+                Sight::Stops
+            } else if file.is_some_and(|rule| is_in_scope(&rule.file, sent)) {
+                Sight::Passes
+            } else {
+                Sight::Outside
+            };
+            if sight == Sight::Outside && !known.tracker.is_open(&key) {
+                continue;
+            }
+            known.tracker.forget(is_held);
+            match known
+                .tracker
+                .arrive(&arrival, sight, others(id, &failed, was_accepted))
+            {
+                Arrived::Followed(part) => parts.push((id.clone(), part)),
+                Arrived::NotFollowed => is_not_followed = true,
+                Arrived::Ignored => {}
             }
         }
-        tags
+        let missed = u64::from(is_not_followed);
+        self.not_followed = self.not_followed.saturating_add(missed);
+        parts
     }
 
     /// Follows waiting entries through delivered market rows, if the request delivers any.
@@ -405,23 +355,17 @@ impl Study<'_> {
                     .or_default()
                     .push(waiting);
             } else {
-                self.ended(waiting, progress).map_err(unsettled)?;
+                self.followed = self.followed.saturating_sub(1);
+                self.ended(&waiting, progress).map_err(unsettled)?;
             }
         }
         Ok(())
     }
 
-    fn ended(&mut self, waiting: Waiting, progress: Progress) -> Result<(), TooLarge> {
-        for Tag { rule, regime, part } in waiting.tags {
-            let known = self.rules.entry(rule).or_default();
-            let figures = known.regimes.entry(regime).or_default();
-            match part {
-                Part::Blocked => {
-                    figures.blocked.count(progress)?;
-                    known.blocked.insert(waiting.seq, progress);
-                }
-                Part::Joint => figures.joint.count(progress)?,
-                Part::LetThrough => figures.let_through.count(progress)?,
+    fn ended(&mut self, waiting: &Waiting, progress: Progress) -> Result<(), TooLarge> {
+        for (rule, part) in &waiting.parts {
+            if let Some(known) = self.rules.get_mut(rule) {
+                known.tracker.ended(part, progress)?;
             }
         }
         Ok(())
@@ -430,105 +374,64 @@ impl Study<'_> {
     /// Ends the study and returns its result.
     pub(super) fn report(mut self) -> Result<Report, HomeError> {
         for waiting in std::mem::take(&mut self.waiting).into_values().flatten() {
-            self.ended(waiting, Progress::Open).map_err(unsettled)?;
+            self.ended(&waiting, Progress::Open).map_err(unsettled)?;
         }
         let mut rules = Vec::new();
         for (rule, known) in self.rules {
-            rules.push(known.report(rule).map_err(unsettled)?);
+            let figures = known.tracker.finish().map_err(unsettled)?;
+            let report = RuleReport::of(rule, known.status, known.hypothesis, figures);
+            rules.push(report.map_err(unsettled)?);
         }
-        let Study {
-            options,
-            lost_entries,
-            lost_rows,
-            ..
-        } = self;
         Ok(Report {
-            time_stop_minutes: options.time_stop_minutes,
+            time_stop_minutes: self.options.time_stop_minutes,
             rules,
-            lost_entries,
-            lost_rows,
+            lost_entries: self.lost_entries,
+            lost_rows: self.lost_rows,
+            not_followed: self.not_followed,
         })
     }
 }
 
-impl Known {
-    fn report(self, rule: RuleId) -> Result<RuleReport, TooLarge> {
-        let mut all = Figures::default();
-        let mut regimes = BTreeMap::new();
-        for (regime, figures) in self.regimes {
-            all = all.with(&figures)?;
-            regimes.insert(regime, Derived::of(figures)?);
-        }
-        let closed: Vec<Progress> = self
-            .blocked
-            .into_values()
-            .filter(|end| matches!(end, Progress::Closed(_)))
-            .collect();
-        let (older, newer) = closed.split_at(closed.len() / 2);
-        let sum = |part: &[Progress]| {
-            part.iter().try_fold(Trades::default(), |mut sum, end| {
-                sum.count(*end).map(|()| sum)
-            })
-        };
-        let wanted = self
-            .hypothesis
+/// Whether the rule, in force or in shadow, could stop this entry.
+fn is_in_scope(rule: &RuleFile, sent: Sent<'_>) -> bool {
+    let scope = &rule.applies_to;
+    let mut actions = scope.action.iter();
+    matches!(rule.status, RuleStatus::Active | RuleStatus::Shadow)
+        && rule.then != Then::Warn
+        && actions.any(|action| *action == ActionName::OrderSubmit)
+        && scope
+            .strategy
             .as_ref()
-            .map(|it| u64::from(it.review_after_n));
-        let sample_min = wanted.unwrap_or(SAMPLE_MIN).max(1);
-        let hypothesis = self.hypothesis.map(|hypothesis| {
-            let (value, interval, against) = metric(
-                &hypothesis.metric,
-                &all.let_through,
-                *hypothesis.baseline_value,
-            );
-            Tested {
-                hypothesis,
-                value,
-                sample: all.let_through.closed,
-                interval,
-                against,
-            }
-        });
-        Ok(RuleReport {
-            rule,
-            status: self.status,
-            verdict: verdict(&sum(older)?, &sum(newer)?, sample_min)?,
-            sample_min,
-            all: Derived::of(all)?,
-            regimes,
-            hypothesis,
-        })
-    }
+            .is_none_or(|names| names.contains(&sent.order.strategy))
+        && scope
+            .principal
+            .as_ref()
+            .is_none_or(|names| names.contains(sent.source))
 }
 
-impl Figures {
-    fn with(&self, other: &Figures) -> Result<Figures, TooLarge> {
-        Ok(Figures {
-            tally: self.tally.with(&other.tally),
-            blocked: self.blocked.with(&other.blocked)?,
-            joint: self.joint.with(&other.joint)?,
-            let_through: self.let_through.with(&other.let_through)?,
-        })
+/// Returns what refused an entry besides this rule. `failed` are the rows that did not pass.
+fn others(rule: &RuleId, failed: &[&CheckRow], was_accepted: bool) -> Others {
+    let is_own = |row: &CheckRow| is_of_rule(row) && row.name == rule.as_str();
+    let mut others = failed.iter().filter(|row| !is_own(row)).peekable();
+    if others.peek().is_none() {
+        // A request that was refused without a row was refused before its checks.
+        let is_judged = was_accepted || !failed.is_empty();
+        return if is_judged {
+            Others::Nothing
+        } else {
+            Others::Else
+        };
     }
-}
-
-impl Derived {
-    fn of(figures: Figures) -> Result<Derived, TooLarge> {
-        let Figures {
-            blocked,
-            let_through,
-            ..
-        } = &figures;
-        Ok(Derived {
-            expectancy_before: blocked.with(let_through)?.expectancy(),
-            expectancy_after: let_through.expectancy(),
-            savings: blocked.savings(),
-            blocked_winners: blocked.share(),
-            interval: blocked.interval(),
-            break_even: blocked.break_even(),
-            figures,
-        })
+    let mut found = Others::AlreadyOpen;
+    for row in others {
+        if is_of_rule(row) {
+            return Others::Else;
+        }
+        if !OF_AN_OPEN_ENTRY.contains(&row.name.as_ref()) {
+            found = Others::Limits;
+        }
     }
+    found
 }
 
 /// Returns the regime of the order's market, as the feed gave it.

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::chart::{FULL, Span, cell_bar, share, svg, time_axis};
 use super::table::{number, numbers, table, text};
 use super::text::{amount, count, counted, outside, percent, seconds, signed, when, words};
-use spoolgate_replay::efficacy::{Report, RuleReport};
+use spoolgate_replay::efficacy::{DAYS_MIN, Report, RuleReport};
 use spoolgate_replay::report::{By, Decisions, LedgerFigures, Refusal, Stretch, Tally};
 use spoolgate_rules::rule::RuleStatus;
 use spoolgate_wire::amount::Amount;
@@ -313,12 +313,12 @@ fn efficacy(report: &Report) -> Markup {
     let worth_columns = [
         text("Rule"),
         text("Verdict"),
-        number("Blocked trades closed"),
-        number("Winners"),
-        number("Losers"),
-        number("Won"),
-        number("Lost"),
-        number("Saved by blocking"),
+        number("Events closed"),
+        number("Days"),
+        number("Repeats"),
+        number("Instead"),
+        number("Effect, R"),
+        number("Money"),
         number("Mean without the rule"),
         number("Mean with it"),
     ];
@@ -333,14 +333,20 @@ fn efficacy(report: &Report) -> Markup {
         div class="card" {
             h3 { "How blocked trades would have ended" }
             p class="note" {
-                "Each entry that only this rule blocked is replayed by the paper venue on the rows \
-                    that came after it, and held for "
-                (report.time_stop_minutes) " minutes at most. A value above 0 saved money. A \
-                    verdict needs as many closed trades as the rule's "
-                "hypothesis states, or 30."
+                "An event opens with an entry that only this rule blocked. The paper venue \
+                    replays it on the rows that came after it, and holds it for "
+                (report.time_stop_minutes) " minutes at most; until it ends, further entries of \
+                    its strategy, symbol and side are repeats. R is the risk of the blocked order. \
+                    An effect above 0 saved money. A verdict needs as many closed events as the \
+                    rule's hypothesis states, or 30, on "
+                (DAYS_MIN) " days."
                 @if report.lost_entries > 0 {
                     " " (counted(report.lost_entries, "blocked entry", "blocked entries")) " could \
                         not be replayed."
+                }
+                @if report.not_followed > 0 {
+                    " " (counted(report.not_followed, "entry was", "entries were")) " not \
+                        replayed, because too many replays were open."
                 }
                 @if report.lost_rows > 0 {
                     " The rows of " (counted(report.lost_rows, "delivery", "deliveries")) " are \
@@ -369,34 +375,43 @@ fn fired_row(rule: &RuleReport, most: u64) -> Vec<Markup> {
 }
 
 fn worth_row(rule: &RuleReport) -> Vec<Markup> {
-    let blocked = rule.all.figures.blocked;
+    let of = &rule.all;
+    let events = &of.figures.events;
     let signed_or = |value: Option<Amount>| value.map_or_else(|| "-".to_owned(), signed);
     vec![
         outside(rule.rule.as_str()),
         html! {
             span class="chip" { (rule.verdict.as_str().to_lowercase()) }
-            @if let Some((low, high)) = rule.all.interval {
+            @if let Some((low, high)) = of.interval {
                 div class="note" { "winners " (format!("{low:.3}")) " to " (format!("{high:.3}"))
                     " at 95 %" }
             }
-            @if let Some(even) = rule.all.break_even {
+            @if let Some(even) = of.break_even {
                 div class="note" { "even at " (amount(even)) }
             }
         },
         html! {
-            (count(blocked.closed)) " of " (count(rule.sample_min))
-            @if blocked.open > 0 || blocked.never_filled > 0 {
-                div class="note" { (count(blocked.open)) " open, " (count(blocked.never_filled))
+            (count(events.closed)) " of " (count(rule.sample_min))
+            @if events.open > 0 || events.unfilled > 0 {
+                div class="note" { (count(events.open)) " open, " (count(events.unfilled))
                     " never filled" }
             }
+            @if events.displaced > 0 {
+                div class="note" { (count(events.displaced)) " displaced" }
+            }
         },
-        html! { (count(blocked.winners)) },
-        html! { (count(blocked.losers)) },
-        html! { (amount(blocked.won)) },
-        html! { (amount(blocked.lost)) },
-        html! { b { (signed_or(rule.all.savings)) } },
-        html! { (signed_or(rule.all.expectancy_before)) },
-        html! { (signed_or(rule.all.expectancy_after)) },
+        html! { (count(of.day_count)) },
+        html! { (count(events.repeats)) },
+        html! { (count(events.instead)) },
+        html! {
+            b { (signed_or(of.effect)) }
+            @if let Some((low, high)) = of.effect_interval {
+                div class="note" { (signed(low)) " to " (signed(high)) " at 95 %" }
+            }
+        },
+        html! { (signed_or(of.savings)) },
+        html! { (signed_or(of.expectancy_before)) },
+        html! { (signed_or(of.expectancy_after)) },
     ]
 }
 

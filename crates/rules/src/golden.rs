@@ -676,25 +676,22 @@ fn one(kind: Kind, value: &Scalar) -> Result<Value<'static>, FactError> {
             Ok(Value::Number(Amount::from_i64(i64::from(minute.minutes()))))
         }
         (Kind::TimeOfDay, _) => Err(FactError::TimeOfDay),
-        (Kind::Number | Kind::Whole(..), value) => {
+        (Kind::Number(..) | Kind::Whole(..), value) => {
             let number = match value {
                 Scalar::Number(number) => *number,
                 Scalar::Text(text) => Amount::parse_wire(text)?,
                 Scalar::Flag(_) => return Err(FactError::Number),
             };
-            if let Kind::Whole(least, most) = kind {
-                let is_whole = number.is_multiple_of(Amount::ONE) == Some(true);
-                if !is_whole || number < Amount::from_i64(least) || number > Amount::from_i64(most)
-                {
-                    return Err(FactError::Whole(kind));
-                }
+            let is_whole = number.is_multiple_of(Amount::ONE) == Some(true);
+            if !kind.ends().holds(number) || (matches!(kind, Kind::Whole(..)) && !is_whole) {
+                return Err(FactError::Whole(kind));
             }
             Ok(Value::Number(number))
         }
         (Kind::Flag, Scalar::Flag(flag)) => Ok(Value::Flag(*flag)),
         (Kind::Flag, _) => Err(FactError::Flag),
         (Kind::Word(known), Scalar::Text(text)) => {
-            if !known.is_empty() && !known.contains(&text.as_str()) {
+            if !known.contains(&text.as_str()) {
                 return Err(FactError::Word(text.clone(), known));
             }
             Ok(Value::Text(text.clone().into()))

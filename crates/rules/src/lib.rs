@@ -6,6 +6,7 @@
 extern crate spoolgate_no_schema as schemars;
 
 pub mod admission;
+pub mod admit;
 pub mod bounds;
 pub mod bundle;
 pub mod command;
@@ -15,6 +16,7 @@ pub mod golden;
 pub mod hours;
 pub mod instruments;
 pub mod lint;
+pub mod nearest;
 pub mod notify;
 pub mod overrides;
 pub mod principals;

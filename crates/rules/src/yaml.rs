@@ -3,6 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
+use super::nearest::nearest;
 use super::rulebook::RulebookError;
 use spoolgate_wire::payload::type_in_words;
 
@@ -111,6 +112,12 @@ fn in_words(text: &str, line: Option<usize>, message: &str) -> (Option<usize>, S
     {
         return (line, format!("{found}, expected an object"));
     }
+    if let Some(key) = message.strip_suffix(": invalid type: unit value, expected a sequence") {
+        return (line, format!("`{key}` has no value; an empty list is `[]`"));
+    }
+    if let Some(near) = nearest_expected(message) {
+        return (line, format!("{message}; did you mean `{near}`?"));
+    }
     // The library writes the key before what `OutOfBounds` says.
     if let Some((key, fault)) = message.split_once(": is `")
         && !key.contains(char::is_whitespace)
@@ -133,6 +140,20 @@ fn in_words(text: &str, line: Option<usize>, message: &str) -> (Option<usize>, S
         on.nth(1)
     });
     (second.or(line), message.to_owned())
+}
+
+/// Returns the key or word that an unknown one is nearest to.
+fn nearest_expected(message: &str) -> Option<&str> {
+    let (fault, expected) = message.split_once(", expected ")?;
+    let (what, name) = fault.split_once('`')?;
+    if !what.ends_with("unknown field ") && !what.ends_with("unknown variant ") {
+        return None;
+    }
+    // Every second part is in backticks.
+    nearest(
+        name.strip_suffix('`')?,
+        expected.split('`').skip(1).step_by(2),
+    )
 }
 
 /// Returns the line, from 1, at which more than [`OPEN_BRACKETS_MAX`] brackets are open.

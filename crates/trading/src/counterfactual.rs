@@ -128,11 +128,15 @@ impl Replay {
         &self.symbol
     }
 
-    /// Runs one row of the symbol through the paper venue; `now` is when the gate took the row.
+    /// Runs one row of the symbol through the paper venue; `now` is when the gate took the row. A
+    /// row that begins before the entry was decided fills nothing, however late it came.
     ///
     /// # Errors
     /// Returns [`VenueError`] if the venue cannot use the row; the replay cannot go on then.
     pub fn row(&mut self, rules: &Rulebook, row: &Row, now: Time) -> Result<Progress, VenueError> {
+        // The clock may have been set back since. The venue lets an order of a later time than now use
+        // every row, which would be foresight here.
+        let now = now.max(self.sent_at);
         let (begins_ms, source) = match *row {
             Row::Bar { open_ms, .. } => (open_ms, MarketSource::Bars),
             Row::Quote { time_ms, .. } => (time_ms, MarketSource::Quotes),
@@ -223,5 +227,77 @@ impl Replay {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{World, a, buy};
+
+    fn bar(open: Time, [first, high, low, last]: [&str; 4]) -> Row {
+        Row::Bar {
+            open_ms: open.ms(),
+            interval_ms: 60_000,
+            open: a(first),
+            high: a(high),
+            low: a(low),
+            close: a(last),
+            volume: None,
+        }
+    }
+
+    /// Follows a buy at 6800 with its stop at 6600 and a target at 7000, decided at the world's time,
+    /// through bars that come when the gate's clock shows `now`.
+    fn followed(world: &World, now: Time, bars: &[Row]) -> Progress {
+        let mut order = buy("0.01");
+        order.target_price = Some(a("7000"));
+        let source = Principal::parse("trend-bot").unwrap();
+        let entry = Entry {
+            order: &order,
+            source: &source,
+            order_id: OrderId::of_line(7),
+            at: world.now,
+        };
+        let mut replay = Replay::new(&entry, &world.book, 86_400_000).unwrap();
+        let mut progress = Progress::Open;
+        for bar in bars {
+            progress = replay.row(&world.rules, bar, now).unwrap();
+            if progress != Progress::Open {
+                break;
+            }
+        }
+        progress
+    }
+
+    #[test]
+    fn rows_from_before_the_decision_fill_nothing_however_late_they_come() {
+        let mut world = World::new();
+        world.flat("6800");
+        let at = world.now;
+        // A feed that lags brings the way to the target after the decision, though it was before it.
+        let gain = ["6800", "7050", "6790", "7050"];
+        let loss = ["6800", "6810", "6590", "6600"];
+        let late = [
+            bar(at.plus_ms(-1), gain),
+            bar(at.plus_ms(60_000), gain),
+            bar(at.plus_ms(120_000), loss),
+        ];
+        let early = [bar(at.plus_ms(-1), gain), bar(at.plus_ms(60_000), loss)];
+        let way = |progress| match progress {
+            Progress::Closed(trade) => Some(trade.way),
+            Progress::Open | Progress::NeverFilled => None,
+        };
+        // The clock as it was, and set back by a day since: a day later than the rows.
+        for now in [at.plus_ms(180_000), at.plus_ms(-86_400_000)] {
+            assert_eq!(way(followed(&world, now, &early)), Some(Way::Stop), "{now}");
+            assert_eq!(way(followed(&world, now, &late)), Some(Way::Stop), "{now}");
+        }
+        // At the instant of the decision a bar counts, a millisecond before it does not.
+        let now = at.plus_ms(60_000);
+        let filled = |offset: i64| followed(&world, now, &[bar(at.plus_ms(offset), loss)]);
+        assert_eq!(way(filled(0)), Some(Way::Stop));
+        assert_eq!(way(filled(1)), Some(Way::Stop));
+        assert_eq!(way(filled(-1)), None);
     }
 }

@@ -2,10 +2,14 @@
 //! assumed to slip.
 
 use super::book::Book;
+use super::facts::View;
 use super::order::{Order, OrderRole, Position};
+use super::pricing::{Terms, worst_entry};
+use spoolgate_rules::Rulebook;
 use spoolgate_rules::instruments::Instrument;
 use spoolgate_rules::safety::Safety;
 use spoolgate_wire::amount::Amount;
+use spoolgate_wire::orders::SubmitOrder;
 use spoolgate_wire::time::Time;
 
 /// Computes the risk of `size` entered at `entry` with its stop at `stop`: (|entry - stop| +
@@ -24,6 +28,16 @@ pub fn of_entry(
     let slip = stop.checked_mul(*safety.stop_slippage)?;
     let each = distance.checked_add(fees)?.checked_add(slip)?;
     each.checked_mul(size)?.checked_mul(*instrument.multiplier)
+}
+
+/// Computes the risk of an order that is asked for, from its worst entry at the market of `now` down
+/// to its planned stop: the field `order.risk` of rules. `None` without a fresh market, or if it
+/// cannot be computed exactly.
+pub fn of_order(book: &Book, rules: &Rulebook, order: &SubmitOrder, now: Time) -> Option<Amount> {
+    let view = View::of(book, rules, &order.symbol, now)?;
+    let (instrument, safety) = (rules.instruments.get(&order.symbol)?, &rules.safety);
+    let worst = worst_entry(&Terms::asked(order), &view.seen?, *safety.entry_slippage)?;
+    of_entry(worst, order.planned_stop, order.size, instrument, safety)
 }
 
 /// Computes the risk of an open position: for each protective stop (|mark - out| + (stop_slippage +

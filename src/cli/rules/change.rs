@@ -129,7 +129,8 @@ mod tests {
     fn the_nearer_side_is_named() {
         let amount = |text: &str| Amount::parse_wire(text).unwrap();
         let of = |low: End, high: End| Ranges::of(vec![Range { low, high }]);
-        let told = |ranges: &Ranges, at: &str| outside(Kind::Number, ranges, amount(at));
+        let decimal = Kind::Number(End::Open, End::Open);
+        let told = |ranges: &Ranges, at: &str| outside(decimal, ranges, amount(at));
         let above = of(End::Without(amount("3.5")), End::Open);
         assert_eq!(told(&above, "4").unwrap(), "3.5 or less");
         assert_eq!(told(&above, "3.5"), None, "it does not hold");

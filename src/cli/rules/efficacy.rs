@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use rust_decimal::{Decimal, RoundingStrategy};
 use spoolgate_gate::efficacy::Against;
 use spoolgate_gate::fired::Effects;
 use spoolgate_home::read::real_seams;
 use spoolgate_ledger::segment;
 use spoolgate_replay::efficacy::{
-    Derived, Options, Report, RuleReport, TIME_STOP_MINUTES, efficacy,
+    DAYS_MIN, Derived, FOLLOWED_MAX, Options, Report, RuleReport, TIME_STOP_MINUTES, efficacy,
 };
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::code::Exit;
@@ -26,9 +27,10 @@ use crate::cli::progress::{Progress, log_bytes};
     after_help = "Examples:\n  spoolgate rules efficacy\n  spoolgate rules efficacy --rule \
         no-entries-high-funding\n  spoolgate rules efficacy --time-stop-minutes 240 --from \
         2026-01-01T00:00:00Z\n  spoolgate --format json rules efficacy | jq '.rules[] | {rule, \
-        verdict, savings}'\n\nEach blocked entry is replayed by the paper venue on the rows after \
-        it, and closed at its planned stop, its target or the\ntime stop. docs/rules.md explains \
-        how figures and verdicts are computed."
+        verdict, effect}'\n\nEach blocked entry is replayed by the paper venue on the rows after \
+        it, and closed at its planned stop, its target or the\ntime stop. Retries of it until then \
+        are repeats, which count nothing. Effects are in R, the risk of the blocked\norder. \
+        docs/rules.md explains how figures and verdicts are computed."
 )]
 pub(crate) struct Args {
     /// Only this rule.
@@ -84,11 +86,21 @@ fn print(report: &Report, output: &Output) -> Result<()> {
     if report.rules.is_empty() {
         output.remark("no rule has fired, and none is in a rulebook of the time");
     }
+    for rule in &report.rules {
+        let name = format!("{} {}", rule.rule, rule.verdict.as_str());
+        output.line(&events_of(&name, &rule.all))?;
+        if rule.regimes.len() > 1 {
+            for (regime, of) in &rule.regimes {
+                let line = events_of(&format!("  in {regime}"), of);
+                output.line(&crate::cli::output::plain(&line))?;
+            }
+        }
+    }
     let header = [
-        "rule", "verdict", "blocked", "winners", "95%", "even at", "savings", "before", "after",
+        "rule", "blocked", "winners", "95%", "even at", "before", "after",
     ];
     let rows: Vec<Vec<String>> = report.rules.iter().flat_map(rows_of).collect();
-    output.table(&header, header.get(2..).unwrap_or_default(), &rows)?;
+    output.table(&header, header.get(1..).unwrap_or_default(), &rows)?;
     let tallies: BTreeMap<RuleId, _> = report
         .rules
         .iter()
@@ -116,6 +128,13 @@ fn print(report: &Report, output: &Output) -> Result<()> {
             report.lost_entries
         ));
     }
+    if report.not_followed > 0 {
+        output.remark(&format!(
+            "{} entries were not replayed: {FOLLOWED_MAX} replays were open; take a shorter time \
+                with --from and --to",
+            report.not_followed
+        ));
+    }
     if report.lost_rows > 0 {
         output.remark(&format!(
             "the rows of {} deliveries are lost and are left out",
@@ -129,12 +148,51 @@ fn number(amount: Option<Amount>) -> String {
     amount.map_or_else(|| "-".to_owned(), |amount| amount.normalized().to_string())
 }
 
+/// Writes R with one decimal. Exact values are in the JSON form.
+fn in_r(amount: Amount) -> String {
+    let rounded = amount
+        .decimal()
+        .round_dp_with_strategy(1, RoundingStrategy::MidpointNearestEven);
+    // A decimal keeps the sign of a number that was rounded to 0.
+    let rounded = if rounded.is_zero() {
+        Decimal::ZERO
+    } else {
+        rounded
+    };
+    format!("{rounded:.1}")
+}
+
+/// Returns the line on events: `events 12  days 9  repeats 371  instead 3  effect +4.2 R (-1.1 to
+/// 9.0)`, and the money beside it.
+fn events_of(name: &str, of: &Derived) -> String {
+    let events = &of.figures.events;
+    let displaced = match events.displaced {
+        0 => String::new(),
+        displaced => format!("  displaced {displaced}"),
+    };
+    let effect = of.effect.zip(of.effect_interval).map_or_else(
+        || "-".to_owned(),
+        |(effect, (low, high))| {
+            let sign = if effect.is_positive() { "+" } else { "" };
+            let (low, high) = (in_r(low), in_r(high));
+            format!("{sign}{} R ({low} to {high})", in_r(effect))
+        },
+    );
+    format!(
+        "{name}  events {}  days {}  repeats {}  instead {}{displaced}  effect {effect}  money {}",
+        events.opened,
+        of.day_count,
+        events.repeats,
+        events.instead,
+        number(of.savings),
+    )
+}
+
 fn rows_of(rule: &RuleReport) -> Vec<Vec<String>> {
-    let row = |name: String, verdict: &str, of: &Derived| {
+    let row = |name: String, of: &Derived| {
         let blocked = of.figures.blocked;
         vec![
             name,
-            verdict.to_owned(),
             blocked.closed.to_string(),
             blocked.winners.to_string(),
             of.interval.map_or_else(
@@ -142,17 +200,16 @@ fn rows_of(rule: &RuleReport) -> Vec<Vec<String>> {
                 |(low, high)| format!("{low:.3} to {high:.3}"),
             ),
             number(of.break_even),
-            number(of.savings),
             number(of.expectancy_before),
             number(of.expectancy_after),
         ]
     };
-    let mut rows = vec![row(rule.rule.to_string(), rule.verdict.as_str(), &rule.all)];
+    let mut rows = vec![row(rule.rule.to_string(), &rule.all)];
     if rule.regimes.len() > 1 {
         rows.extend(
             rule.regimes
                 .iter()
-                .map(|(name, of)| row(format!("  in {name}"), "", of)),
+                .map(|(name, of)| row(format!("  in {name}"), of)),
         );
     }
     rows
@@ -160,17 +217,24 @@ fn rows_of(rule: &RuleReport) -> Vec<Vec<String>> {
 
 fn told_of(rule: &RuleReport) -> Vec<String> {
     let mut lines = Vec::new();
-    let blocked = rule.all.figures.blocked;
-    if blocked.open > 0 || blocked.never_filled > 0 {
+    let events = &rule.all.figures.events;
+    if events.open > 0 || events.unfilled > 0 {
         lines.push(format!(
-            "{}: of the entries it blocked, {} are still open where the rows end, {} never filled",
-            rule.rule, blocked.open, blocked.never_filled
+            "{}: of its events, {} have no known end, and {} ended unfilled",
+            rule.rule, events.open, events.unfilled
         ));
     }
-    if blocked.closed < rule.sample_min && rule.all.figures.tally.fired > 0 {
+    if events.displaced > 0 {
         lines.push(format!(
-            "{}: only it blocked {} closed trades; a verdict needs {}",
-            rule.rule, blocked.closed, rule.sample_min
+            "{}: limits refused {} entries while a position was open that it let in, in shadow",
+            rule.rule, events.displaced
+        ));
+    }
+    let has_sample = events.closed >= rule.sample_min && rule.all.day_count >= DAYS_MIN;
+    if !has_sample && rule.all.figures.tally.fired > 0 {
+        lines.push(format!(
+            "{}: {} closed events on {} days; a verdict needs {} on {DAYS_MIN}",
+            rule.rule, events.closed, rule.all.day_count, rule.sample_min
         ));
     }
     if let Some(tested) = &rule.hypothesis {
@@ -191,4 +255,53 @@ fn told_of(rule: &RuleReport) -> Vec<String> {
         ));
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spoolgate_replay::efficacy::{Events, Figures};
+
+    fn a(text: &str) -> Amount {
+        Amount::parse_exact(text).unwrap()
+    }
+
+    #[test]
+    fn the_line_on_events() {
+        let events = Events {
+            opened: 12,
+            repeats: 371,
+            instead: 3,
+            ..Events::default()
+        };
+        let mut of = Derived {
+            figures: Figures {
+                events,
+                ..Figures::default()
+            },
+            day_count: 9,
+            effect: Some(a("4.15000001")),
+            effect_interval: Some((a("-1.06"), a("9"))),
+            savings: Some(a("38.20")),
+            expectancy_before: None,
+            expectancy_after: None,
+            blocked_winners: None,
+            interval: None,
+            break_even: None,
+        };
+        assert_eq!(
+            events_of("no-big INCONCLUSIVE", &of),
+            "no-big INCONCLUSIVE  events 12  days 9  repeats 371  instead 3  effect +4.2 R (-1.1 to \
+                9.0)  money 38.2"
+        );
+        of.figures.events.displaced = 2;
+        (of.effect, of.effect_interval, of.savings) = (None, None, None);
+        assert_eq!(
+            events_of("  in calm", &of),
+            "  in calm  events 12  days 9  repeats 371  instead 3  displaced 2  effect -  money -"
+        );
+        of.effect = Some(a("-0.04"));
+        of.effect_interval = of.effect.zip(of.effect);
+        assert!(events_of("x", &of).contains("effect 0.0 R (0.0 to 0.0)"));
+    }
 }

@@ -3,6 +3,7 @@
 use anyhow::{Result, bail};
 use serde::Serialize;
 use spoolgate_rules::rule::field::{FIELDS, Kind, Missing, RULED_ACTIONS};
+use spoolgate_rules::rule::historic;
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::code::Exit;
 
@@ -15,7 +16,8 @@ use crate::cli::output::Output;
         order.submit\n  spoolgate --format json rules fields | jq -r \
         'select(.kind==\"host\").field'\n\nMISSING shows why a fact may have no value: `absent` \
         if the request may leave it out (conditions on it then do not\nhold), `unknown` if its \
-        source may be missing or old (a rule that depends on it then acts)."
+        source may be missing or old (a rule that depends on it then acts).\nHISTORY \
+        is `yes` if `first_seen`, `history.sum` and `history.distinct` can read the field."
 )]
 pub(crate) struct Args {
     /// Only fields of requests of this action.
@@ -32,6 +34,8 @@ struct FieldView {
     one_of: Vec<&'static str>,
     unit: &'static str,
     missing: &'static str,
+    /// Whether `first_seen`, `history.sum` and `history.distinct` can read it.
+    history: bool,
     actions: Vec<&'static str>,
     meaning: &'static str,
 }
@@ -70,11 +74,12 @@ const WORDS_SHOWN_MAX: usize = 4;
 
 fn kind_of(kind: Kind) -> (String, Vec<&'static str>) {
     let name = match kind {
-        Kind::Number => "number".to_owned(),
+        Kind::Number(..) => kind.to_string(),
         Kind::Whole(least, i64::MAX) => format!("whole number from {least}"),
         Kind::Whole(least, most) => format!("whole number {least} to {most}"),
         Kind::TimeOfDay => "time of day".to_owned(),
         Kind::Word(known) => return ("word".to_owned(), known.to_vec()),
+        Kind::Name(_) => "word".to_owned(),
         Kind::Text => "text".to_owned(),
         Kind::Host => "host".to_owned(),
         Kind::Address => "address".to_owned(),
@@ -95,6 +100,7 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit> {
     }
     let mut views: Vec<FieldView> = FIELDS
         .iter()
+        .filter(|field| field.renamed().is_none())
         .filter(|field| {
             args.action
                 .as_ref()
@@ -119,6 +125,10 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit> {
                 one_of,
                 unit: field.unit,
                 missing,
+                history: match &args.action {
+                    Some(action) => historic::is_kept(action, field.name),
+                    None => field.has_history(),
+                },
                 actions: actions.iter().map(|action| action.as_str()).collect(),
                 meaning: field.meaning,
             }
@@ -130,6 +140,7 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit> {
         one_of: Vec::new(),
         unit,
         missing: "unknown",
+        history: false,
         actions: ActionName::RULED.map(ActionName::as_str).to_vec(),
         meaning,
     }));
@@ -146,6 +157,7 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit> {
                 one_of,
                 unit,
                 missing,
+                history,
                 actions,
                 meaning,
             } = view;
@@ -164,13 +176,16 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit> {
                 kind,
                 unit.to_owned(),
                 missing.to_owned(),
+                if history { "yes" } else { "" }.to_owned(),
                 actions,
                 meaning.to_owned(),
             ]
         })
         .collect();
     output.table(
-        &["field", "kind", "unit", "missing", "actions", "meaning"],
+        &[
+            "field", "kind", "unit", "missing", "history", "actions", "meaning",
+        ],
         &[],
         &rows,
     )?;

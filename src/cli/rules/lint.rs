@@ -7,7 +7,7 @@ use serde::Serialize;
 use spoolgate_host::clock::{Clock, SystemClock};
 use spoolgate_rules::lint::council;
 use spoolgate_rules::lint::meaning::{self, Warning};
-use spoolgate_rules::{RulebookError, golden};
+use spoolgate_rules::{RulebookError, admit, golden};
 use spoolgate_wire::code::Exit;
 use spoolgate_wire::time::Time;
 
@@ -65,18 +65,26 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     }
     // This finds the faults outside rules and sets: in the other files, and in all of them
     // together.
-    let mut of_councils = Vec::new();
+    let mut of_book = Vec::new();
+    let mut not_admitted = Vec::new();
     match folder.meant_rulebook().filter(|_| faults.is_empty()) {
-        Some(Err(fault)) => faults.push(folder.shown(fault)),
         Some(Ok(book)) => {
             faults.extend(folder.refused_paths(&book));
-            of_councils = council::warnings(&book);
+            not_admitted = book.admit();
+            of_book = council::warnings(&book);
+            of_book.extend(book.doubts());
         }
-        None => {}
+        other => {
+            faults.extend(other.and_then(Result::err).map(|fault| folder.shown(fault)));
+            // Without the other files, the names in rules cannot be checked.
+            not_admitted.extend(read.rules.rules.values().flat_map(admit::written));
+        }
     }
+    let not_admitted = not_admitted.into_iter().map(RulebookError::from);
+    faults.extend(not_admitted.map(|fault| folder.shown(fault)));
     faults.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     let (mut warnings, is_cut) = meaning::warnings(&read, now);
-    warnings.extend(of_councils);
+    warnings.extend(of_book);
     for fault in &faults {
         say(output, "fault", "fault", fault)?;
     }

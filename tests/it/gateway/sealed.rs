@@ -17,6 +17,7 @@ use spoolgate_home::redact::{Asked, Plan};
 use spoolgate_home::{Home, sealed};
 use spoolgate_ledger::disk::Disk;
 use spoolgate_replay::replay::{Class, Options, Report, replay};
+use spoolgate_rules::rule::historic;
 use spoolgate_wire::signing::sha256_hex;
 
 /// Is in every sealed member and nowhere else; JSON escapes none of its characters.
@@ -401,7 +402,7 @@ fn no_history_is_kept_of_what_is_sealed() {
     for (action, payload, _, readings) in sealing() {
         for name in readings {
             assert!(
-                !history::is_kept(action, name.trim_end_matches("[]")),
+                !historic::is_kept(action, name.trim_end_matches("[]")),
                 "{action} {name}"
             );
         }

@@ -42,7 +42,7 @@ fn condition(dice: &mut Dice) -> Value {
                 &["6600", "6700", "6800"])})
         }
         _ => {
-            json!({"field": "market.spread_pct", "op": one(dice, &ordered), "value": one(dice,
+            json!({"field": "market.spread", "op": one(dice, &ordered), "value": one(dice,
                 &["0.0001", "0.1"])})
         }
     }
@@ -167,7 +167,7 @@ fn fact(reading: &Reading, dice: &mut Dice) -> Fact<'static> {
             ],
         )),
         (_, "order.price") => number(one(dice, &["6500", "6600", "6650", "6700", "6800", "7000"])),
-        (_, "market.spread_pct") => number(one(dice, &["0", "0.0001", "0.05", "0.1", "0.2"])),
+        (_, "market.spread") => number(one(dice, &["0", "0.0001", "0.05", "0.1", "0.2"])),
         (_, "order.side") => text(one(dice, &["buy", "sell"])),
         (_, "order.order_type") => text(one(dice, &["market", "limit", "stop"])),
         (_, "request.source") => text(one(dice, &["trend-bot", "research-bot", "hermes"])),

@@ -260,6 +260,23 @@ fn ambiguous_or_out_of_bounds_changes_are_refused() {
         (suspend("none"), Code::NotFound),
         (with("then", json!("allow")), Code::RuleMalformed),
         (with("unknown", json!(1)), Code::RuleMalformed),
+        (with("when", json!(null)), Code::RuleMalformed),
+        (with("message", json!("a\u{85}b")), Code::RuleMalformed),
+        (
+            with(
+                "when",
+                json!([{"field": "order.symbol", "op": "eq", "value": "btc-usd"}]),
+            ),
+            Code::RuleMalformed,
+        ),
+        (
+            with(
+                "when",
+                json!([{"field": "history.sum", "of": "order.price", "window_s": 60, "op": "gt",
+                    "value": "1"}]),
+            ),
+            Code::RuleMalformed,
+        ),
         (
             with("message", json!("x".repeat(9000))),
             Code::RuleMalformed,

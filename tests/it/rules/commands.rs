@@ -214,6 +214,63 @@ fn every_fault_is_reported_with_its_line() {
 }
 
 #[test]
+fn lint_refuses_names_and_values_that_do_nothing() {
+    let ours = |path: &str| {
+        let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("rules");
+        fs::read_to_string(rules.join(path)).unwrap()
+    };
+    let files = [
+        "safety.yaml",
+        "principals.yaml",
+        "instruments.yaml",
+        "strategies/trend.yaml",
+        "strategies/range.yaml",
+    ]
+    .map(|path| (path, ours(path)));
+    let checkout = Checkout::new(&files.each_ref().map(|(path, text)| (*path, text.as_str())));
+    ends(&checkout.run("lint", &[]), 0);
+    for (when, fault) in [
+        (
+            "  - {field: history.sum, of: order.price, window_s: 60, op: gt, value: 1}\n",
+            "core/cap.yaml:5: fault: condition on `history.sum`: no history is kept of \
+                `order.price`",
+        ),
+        (
+            "  - {field: order.symbol, op: eq, value: btc-usd}\n",
+            "core/cap.yaml:5: fault: condition on `order.symbol`: there is no instrument \
+                `btc-usd`; did you mean `BTC-USD`?",
+        ),
+        (
+            "  - {field: strategy.name, op: eq, value: nope}\n",
+            "there is no strategy `nope`",
+        ),
+    ] {
+        checkout.write("core/cap.yaml", &rule("cap", "reject", when));
+        let done = checkout.run("lint", &[]);
+        ends(&done, 2);
+        assert!(out(&done).contains(fault), "{}", out(&done));
+    }
+    // Without the other files, only what a rule says alone is checked.
+    let alone = Checkout::new(&[(
+        "core/cap.yaml",
+        &rule(
+            "cap",
+            "reject",
+            "  - {field: order.symbol, op: eq, value: btc-usd}\n  - {field: order.price, op: gt, \
+                value: 1e3}\n",
+        ),
+    )]);
+    let done = alone.run("lint", &[]);
+    ends(&done, 2);
+    assert!(
+        out(&done).contains("core/cap.yaml:6: fault: `1e3`"),
+        "{}",
+        out(&done)
+    );
+    assert!(!out(&done).contains("btc-usd`;"), "{}", out(&done));
+}
+
+#[test]
 fn a_folder_that_is_not_a_rule_folder_is_refused() {
     let empty = crate::kit::folder();
     let dir = empty.path().to_str().unwrap();

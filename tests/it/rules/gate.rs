@@ -365,6 +365,47 @@ fn no_rulebook_refuses_requests_that_make_things_safer() {
 }
 
 #[test]
+fn a_rule_about_what_does_not_exist_closes_entries_until_it_is_mended() {
+    let desk = desk(&[]);
+    let mut home = desk.open();
+    holding(&desk, &mut home);
+    drop(home);
+    let rule = |symbol: &str| {
+        put(
+            &desk,
+            (
+                "coin",
+                "active",
+                "order.submit",
+                &format!("[{{field: order.symbol, op: eq, value: {symbol}}}]"),
+                "warn",
+            ),
+        );
+    };
+    rule("btc-usd");
+    let mut home = desk.place.open().unwrap();
+    desk.bar(&mut home, "6800", "6800");
+    let refused = more(&desk, &mut home);
+    assert_eq!(code(&refused), Some(Code::RulebookInvalid));
+    let message = refused.answer.error.as_ref().unwrap().message.clone();
+    assert!(
+        message.contains(
+            "rules/core/coin.yaml:4: condition on `order.symbol`: there is no instrument \
+                `btc-usd`; did you mean `BTC-USD`?"
+        ),
+        "{message}"
+    );
+    drop(home);
+    rule("BTC-USD");
+    let mut home = desk.place.open().unwrap();
+    assert_eq!(home.rules_fault(), None);
+    desk.bar(&mut home, "6800", "6800");
+    let again = order("trend", "buy", "0.003", Some("6750"), "btc-dip-long");
+    let accepted = desk.one(&mut home, "trend-bot", "again", "order.submit", &again);
+    assert_eq!(code(&accepted), None, "{accepted:?}");
+}
+
+#[test]
 fn an_order_sent_again_with_the_size_offered_is_accepted() {
     let mut dice = Dice::new(7);
     let mut offered = 0;

@@ -107,7 +107,7 @@ impl Book {
 /// Returns texts of a kind, in the form in which they are compared.
 pub(super) fn texts(kind: Kind) -> &'static [&'static str] {
     match kind {
-        Kind::Word(known) if !known.is_empty() => known,
+        Kind::Word(known) => known,
         Kind::Host => &["a.example", "b.example", "c.example"],
         Kind::Address => &["x@a.example", "y@a.example", "x@b.example"],
         Kind::Text => &["invoice", "hello", "see https://a.example/x"],
@@ -255,7 +255,7 @@ pub(super) fn test(dice: &mut Dice, sets: &mut Sets, reading: &Reading) -> Test 
             is_in,
         },
         Kind::Text if dice.one_in(2) => Test::LinksNotIn(members(dice, sets, Kind::Host, false)),
-        Kind::Word([]) | Kind::Text | Kind::Address if dice.one_in(4) => {
+        Kind::Name(_) | Kind::Text | Kind::Address if dice.one_in(4) => {
             let pattern = Pattern(Regex::new(pick(dice, &["a", "^x", "invoice|hello"])).unwrap());
             Test::Matches {
                 pattern,

@@ -10,6 +10,7 @@ use spoolgate_wire::time::Time;
 
 use crate::kit::dice::Dice;
 use crate::rules_theorem::books::{Book, ENDINGS, amount, pick, texts};
+use crate::rules_theorem::fields;
 
 /// What a decision reads besides facts.
 #[derive(Clone, Debug)]
@@ -77,7 +78,11 @@ pub(super) fn value(dice: &mut Dice, kind: Kind) -> Value<'static> {
     let whole = |n: u64| Value::Number(Amount::from_i64(i64::try_from(n).unwrap()));
     let text = |text: &str| Value::Text(text.to_owned().into());
     match kind {
-        Kind::Number => Value::Number(amount(pick(dice, &NUMBERS))),
+        Kind::Number(..) => {
+            let within = NUMBERS.map(amount).into_iter();
+            let within: Vec<Amount> = within.filter(|it| kind.ends().holds(*it)).collect();
+            Value::Number(pick(dice, &within))
+        }
         Kind::Whole(_, 4) => whole(dice.below(5)),
         Kind::Whole(..) => whole(dice.below(8)),
         Kind::TimeOfDay => whole(pick(
@@ -85,8 +90,8 @@ pub(super) fn value(dice: &mut Dice, kind: Kind) -> Value<'static> {
             &[0, 1, 2, 539, 540, 541, 1319, 1320, 1321, 1438, 1439],
         )),
         Kind::Flag => Value::Flag(dice.one_in(2)),
-        Kind::Word(known) if !known.is_empty() => text(pick(dice, known)),
-        Kind::Word(_) => text(pick(dice, &["a", "b", "c", "other", "xa", "x", "hello"])),
+        Kind::Word(known) => text(pick(dice, known)),
+        Kind::Name(_) => text(pick(dice, &["a", "b", "c", "other", "xa", "x", "hello"])),
         Kind::Host => text(pick(
             dice,
             &[
@@ -164,6 +169,7 @@ pub(super) fn facts(
     let mut facts: Vec<Fact> = readings.iter().map(|reading| fact(dice, reading)).collect();
     let rules: Vec<_> = books.iter().flat_map(|book| &book.rules).collect();
     if rules.is_empty() || dice.one_in(4) {
+        fields::relate(readings, &mut facts);
         return facts;
     }
     let around = world.around();
@@ -189,5 +195,6 @@ pub(super) fn facts(
         let at = usize::try_from(dice.below(readings.len() as u64)).unwrap();
         facts[at] = fact(dice, &readings[at]);
     }
+    fields::relate(readings, &mut facts);
     facts
 }

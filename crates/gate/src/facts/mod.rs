@@ -100,13 +100,14 @@ impl<'a> Source<'a> {
                     turn, authentic, ..
                 } = self;
                 let own = |field| self.field(field);
-                history::fact(
+                let fact = history::fact(
                     turn.lookups.history.as_ref(),
                     &authentic.envelope.action,
                     past,
                     own,
                     turn.now,
-                )
+                );
+                of_kind(past.kind(), fact)
             }
         }
     }
@@ -237,12 +238,10 @@ fn of_task<'a>(id: Id, body: &'a AdmissionBody) -> Fact<'a> {
 /// outside a closed list or range must not slip between two rules that together cover every case.
 fn of_kind(kind: Kind, fact: Fact<'_>) -> Fact<'_> {
     let is_of_kind = |value: &Value<'_>| match (kind, value) {
-        (Kind::Word(known), Value::Text(text)) => {
-            known.is_empty() || known.contains(&text.as_ref())
-        }
-        (Kind::Whole(from, to), Value::Number(number)) => {
-            (Amount::from_i64(from)..=Amount::from_i64(to)).contains(number)
-                && number.is_multiple_of(Amount::ONE) == Some(true)
+        (Kind::Word(known), Value::Text(text)) => known.contains(&text.as_ref()),
+        (Kind::Number(..), Value::Number(number)) => kind.ends().holds(*number),
+        (Kind::Whole(..), Value::Number(number)) => {
+            kind.ends().holds(*number) && number.is_multiple_of(Amount::ONE) == Some(true)
         }
         _ => true,
     };

@@ -77,7 +77,7 @@ impl<'a> OrderView<'a> {
             Id::MarketPrice => self.of_market(View::price),
             Id::MarketBid => self.of_market(|market| market.seen.map(|seen| seen.bid)),
             Id::MarketAsk => self.of_market(|market| market.seen.map(|seen| seen.ask)),
-            Id::MarketSpreadPct => self.of_market(View::spread_pct),
+            Id::MarketSpread | Id::MarketSpreadPct => self.of_market(View::spread_pct),
             Id::MarketVolumeRatio => self.of_market(View::volume_ratio),
             Id::MarketVolatility => self.of_market(View::volatility),
             Id::MarketFundingRate => self.of_market(View::funding_rate),
@@ -164,8 +164,10 @@ impl<'a> OrderView<'a> {
             }
             Id::PortfolioDrawdown => {
                 let drawdown = account.peak_equity.zip(self.equity());
-                let drawdown =
-                    drawdown.and_then(|(peak, equity)| ratio(peak.checked_sub(equity)?, peak));
+                // Equity may be above a peak that was noted before it.
+                let drawdown = drawdown.and_then(|(peak, equity)| {
+                    ratio(peak.checked_sub(equity)?.max(Amount::ZERO), peak)
+                });
                 Fact::number_or_unknown(drawdown, "equity or its peak is unknown")
             }
             Id::PortfolioDayResult => self.result_since(account.day.as_ref(), now.day_start()),

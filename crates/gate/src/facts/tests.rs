@@ -287,16 +287,14 @@ fn all<'a>(
 
 fn is_of_kind(kind: Kind, value: &Value<'_>) -> bool {
     match (kind, value) {
-        (Kind::Number, Value::Number(_)) | (Kind::Flag, Value::Flag(_)) => true,
-        (Kind::Whole(from, to), Value::Number(n)) => {
-            n.is_multiple_of(Amount::ONE) == Some(true)
-                && (Amount::from_i64(from)..=Amount::from_i64(to)).contains(n)
+        (Kind::Flag, Value::Flag(_)) => true,
+        (Kind::Number(..), Value::Number(n)) => kind.ends().holds(*n),
+        (Kind::Whole(..), Value::Number(n)) => {
+            n.is_multiple_of(Amount::ONE) == Some(true) && kind.ends().holds(*n)
         }
         (Kind::TimeOfDay, Value::Number(n)) => (Amount::ZERO..Amount::from_i64(1440)).contains(n),
-        (Kind::Word(known), Value::Text(text)) => {
-            known.is_empty() || known.contains(&text.as_ref())
-        }
-        (Kind::Text | Kind::Host | Kind::Address, Value::Text(_)) => true,
+        (Kind::Word(known), Value::Text(text)) => known.contains(&text.as_ref()),
+        (Kind::Name(_) | Kind::Text | Kind::Host | Kind::Address, Value::Text(_)) => true,
         _ => false,
     }
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::judging::{Judged, Wanted, judged, wanted, wanted_again, why_people};
+use super::judging::{Judged, Wanted, judged, wanted, wanted_again, why_people, with_rule};
 use super::{
     Approver, Change, EDITED, Found, Kind, Note, ONLY_SIGNATURES, PENDING_MAX, PENDING_OF_ONE_MAX,
     Proposed, Shown, being_edited, pending_file, words,
@@ -331,10 +331,7 @@ impl Turn<'_> {
             );
             return Err(Refusal::new(Code::StateConflict, what));
         }
-        let after = self
-            .rules
-            .with_rule(&reverted.path, reverted.old.as_deref());
-        let after = after.map_err(|error| Refusal::new(Code::RuleMalformed, error.to_string()))?;
+        let after = with_rule(self.rules, &reverted.path, reverted.old.as_deref())?;
         let comparison = compare(&self.rules.ruleset, &after.ruleset, STEPS_MAX);
         let (proposal_id, source) = (ProposalId(self.seq), &authentic.envelope.source);
         let rulebook = after.hash.clone();

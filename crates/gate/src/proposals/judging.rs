@@ -2,11 +2,12 @@
 
 use super::{Kind, OWN_RULES_MAX, OWN_SEARCHES_MAX, Proposed, RULE_BYTES_MAX};
 use crate::prepare::Refusal;
-use spoolgate_rules::Rulebook;
+use spoolgate_rules::nearest::did_you_mean;
 use spoolgate_rules::proof::{Comparison, STEPS_MAX, compare};
 use spoolgate_rules::rule::file::{ConditionFile, Op, Operand, RuleFile, RuleStatus, Scalar, Then};
-use spoolgate_rules::rule::ruleset::{RULES_MAX, Rule, compiled};
+use spoolgate_rules::rule::ruleset::{PROPOSED_PATTERN_SIZE_MAX, RULES_MAX, Rule, compiled};
 use spoolgate_rules::rule::{Reading, RuleSet, field};
+use spoolgate_rules::{Rulebook, RulebookError, admit};
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::code::Code;
@@ -130,6 +131,9 @@ fn activate(rules: &Rulebook, text: &str) -> Result<Wanted, Refusal> {
         rule_id(&id)?;
     }
     let file = RuleFile::read("rule", text).map_err(|error| malformed(error.to_string()))?;
+    if let Some(fault) = admit::in_text("rule", text).into_iter().next() {
+        return Err(malformed(RulebookError::from(fault).to_string()));
+    }
     check_fields(&file)?;
     check_patterns(&file)?;
     let (old, path) = (rules.ruleset.rules.get(&file.id), place(rules, &file.id));
@@ -287,7 +291,10 @@ fn check_fields(file: &RuleFile) -> Result<(), Refusal> {
         if !is_history && field::find(bare).is_none() {
             return Err(Refusal::new(
                 Code::RuleFieldUnknown,
-                format!("field `{name}` does not exist"),
+                format!(
+                    "field `{name}` does not exist{}",
+                    did_you_mean(bare, field::known(), "")
+                ),
             ));
         }
     }
@@ -298,7 +305,7 @@ fn check_patterns(file: &RuleFile) -> Result<(), Refusal> {
     for condition in &file.when {
         if let (Op::Matches | Op::NotMatches, Some(Operand::One(Scalar::Text(text)))) =
             (condition.op, &condition.value)
-            && let Err(why) = compiled(text)
+            && let Err(why) = compiled(text, PROPOSED_PATTERN_SIZE_MAX)
         {
             let what = format!(
                 "the expression of the condition on `{}`: {why}",
@@ -327,15 +334,33 @@ pub(super) fn judged(rules: &Rulebook, wanted: &Wanted) -> Result<Judged, Refusa
             format!("rule `{}` is already like this", wanted.rule_id),
         ));
     }
-    let after = rules
-        .with_rule(&wanted.path, Some(&new))
-        .map_err(|error| malformed(error.to_string()))?;
+    let after = with_rule(rules, &wanted.path, Some(&new))?;
     let comparison = compare(&rules.ruleset, &after.ruleset, STEPS_MAX);
     Ok(Judged {
         new: Some(new),
         after,
         comparison,
     })
+}
+
+/// The rulebook with another file of a rule, which may come into force.
+pub(super) fn with_rule(
+    rules: &Rulebook,
+    path: &str,
+    text: Option<&str>,
+) -> Result<Rulebook, Refusal> {
+    let malformed = |error: RulebookError| Refusal::new(Code::RuleMalformed, error.to_string());
+    let after = rules.with_rule(path, text).map_err(malformed)?;
+    let mut changed = after
+        .ruleset
+        .rules
+        .values()
+        .filter(|rule| rule.path == path);
+    let fault = changed.find_map(|rule| after.admit_rule(rule).into_iter().next());
+    match fault {
+        Some(fault) => Err(malformed(fault.into())),
+        None => Ok(after),
+    }
 }
 
 /// Returns why the change needs an approver; `None` if it applies itself.

@@ -120,7 +120,7 @@ impl Looking {
             let message = format!("cannot be read; it is only a cache of the ledger: {why}");
             self.warn("state", &index, &message, Some(self.command("rebuild")));
         }
-        match rule_folder::load(&home).and_then(|bundle| Rulebook::compile(&bundle)) {
+        match rule_folder::load(&home).and_then(|bundle| Rulebook::compile_to_apply(&bundle)) {
             Ok(book) => {
                 self.unix_users(&book);
                 self.programs(&book);

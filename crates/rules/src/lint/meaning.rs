@@ -5,10 +5,10 @@
 use std::collections::BTreeSet;
 
 use super::{Read, condition_lines, line_from, line_of_key, named_set};
+use crate::nearest::nearest;
 use crate::proof::{self, Direction};
-use crate::rule::field::{self, Kind, Missing};
-use crate::rule::file::{ConditionFile, Scope};
-use crate::rule::ranges::End;
+use crate::rule::field::{self, Field, Kind, Missing};
+use crate::rule::file::{ConditionFile, Operand, Scalar, Scope};
 use crate::rule::ruleset::{Rule, missing};
 use crate::rule::{
     Guard, Members, Program, Ranges, Reading, RuleFile, RuleSet, RuleStatus, Test, Then,
@@ -23,8 +23,6 @@ use spoolgate_wire::time::Time;
 const STEPS_EACH: u64 = 200_000;
 /// Step budget of all proofs.
 const STEPS_ALL: u64 = 400_000_000;
-/// The last minute of a day.
-const LAST_MINUTE: i64 = 1439;
 /// Most pairs of rules that are compared.
 const PAIRS_MAX: u32 = 20_000;
 
@@ -49,6 +47,10 @@ pub enum What {
     Unused,
     /// The message names something that the rule does not read.
     Message,
+    /// A name is in no file, which may still be right.
+    UnknownName,
+    /// A threshold is far from what the field usually is.
+    UnusualValue,
     /// The rule has no hypothesis.
     Hypothesis,
     /// One signer may fill several seats of a council.
@@ -70,6 +72,8 @@ impl What {
             What::Expired => "expired",
             What::Unused => "unused",
             What::Message => "message",
+            What::UnknownName => "unknown_name",
+            What::UnusualValue => "unusual_value",
             What::Hypothesis => "hypothesis",
             What::OneSigner => "one_signer",
             What::OneFamily => "one_family",
@@ -102,6 +106,7 @@ pub fn warnings(read: &Read, now: Time) -> (Vec<Warning>, bool) {
         if !is_evaluated(rule) {
             continue;
         }
+        looking.unusual(rule);
         for action in &rule.file.applies_to.action {
             if looking.alone(rule, action) {
                 dull.insert((rule.file.id.clone(), action.clone()));
@@ -182,20 +187,10 @@ fn is_impossible(reading: &Reading, tests: &[&Test]) -> bool {
     if tests.contains(&&Test::Absent) {
         return tests.iter().any(|test| **test != Test::Absent);
     }
-    let bounds = match reading.kind() {
-        Kind::Whole(least, most) => Ranges::between(
-            End::With(Amount::from_i64(least)),
-            End::With(Amount::from_i64(most)),
-        ),
-        Kind::TimeOfDay => Ranges::between(
-            End::With(Amount::ZERO),
-            End::With(Amount::from_i64(LAST_MINUTE)),
-        ),
-        _ => Ranges::all(),
-    };
-    let mut numbers = bounds;
+    let ends = reading.kind().ends();
+    let mut numbers = Ranges::between(ends.low, ends.high);
     let mut texts: Option<BTreeSet<&str>> = match reading.kind() {
-        Kind::Word(known) if !known.is_empty() => Some(known.iter().copied().collect()),
+        Kind::Word(known) => Some(known.iter().copied().collect()),
         _ => None,
     };
     let mut not: BTreeSet<&str> = BTreeSet::new();
@@ -378,7 +373,8 @@ impl Looking<'_> {
                 .iter()
                 .filter_map(|at| guard.conditions.get(*at))
                 .map(|it| &it.test);
-            if !is_impossible(reading, &tests.collect::<Vec<_>>()) {
+            let tests: Vec<&Test> = tests.collect();
+            if !is_impossible(reading, &tests) {
                 continue;
             }
             let written = |at: &usize| at.checked_sub(scope).and_then(|at| rule.file.when.get(at));
@@ -396,7 +392,18 @@ impl Looking<'_> {
                 "never holds"
             };
             let named = named.join(" and ");
-            if missing(reading) == Missing::Unknown {
+            let ends = reading.kind().ends();
+            let is_beyond = |test: &&Test| matches!(test, Test::Number(ranges) if ranges.intersection(&Ranges::of(vec![ends])).is_empty());
+            if missing(reading) == Missing::Unknown
+                && matches!(reading.kind(), Kind::Number(..))
+                && tests.iter().any(is_beyond)
+            {
+                let kind = reading.kind();
+                let message = format!(
+                    "never acts{of} on a known value: {named} {hold}, because `{reading}` is a {kind}"
+                );
+                self.warn(What::NeverActs, rule, line, message);
+            } else if missing(reading) == Missing::Unknown {
                 let message =
                     format!("acts{of} only while `{reading}` is not known: {named} {hold}");
                 self.warn(What::OnlyUnknown, rule, line, message);
@@ -560,10 +567,22 @@ impl Looking<'_> {
             let bare = name.strip_suffix("[]").unwrap_or(name);
             let has_it = |action: &String| field::find(bare).is_some_and(|it| it.is_of(action));
             if !rule.file.applies_to.action.iter().all(has_it) && !readings.contains(bare) {
-                let message = format!(
-                    "the message names `{{{name}}}`, which is not a fact of its actions and stays \
-                        as it is"
+                let own = rule.file.when.iter().filter_map(|it| {
+                    let (of, window_s) = (it.of.as_ref(), it.window_s?);
+                    let of = of.map_or_else(String::new, |of| format!("{of}, "));
+                    Some(format!("{}({of}{window_s}s)", it.field))
+                });
+                let own: Vec<String> = own.collect();
+                let known = own
+                    .iter()
+                    .map(String::as_str)
+                    .chain(field::known().map(|name| -> &str { name }));
+                let known = known.filter(|known| *known != bare);
+                let near = nearest(name, known).map_or_else(
+                    || "; it stays as it is".to_owned(),
+                    |near| format!("; did you mean `{{{near}}}`?"),
                 );
+                let message = format!("`{{{name}}}` is no fact of this rule{near}");
                 self.warn(What::Message, rule, line, message);
             } else if !rule.file.when.iter().any(|it| names(it, bare)) {
                 let message =
@@ -584,6 +603,37 @@ impl Looking<'_> {
                 line_of_key(&rule.text, "id"),
                 message.to_owned(),
             );
+        }
+    }
+
+    /// Warns about thresholds far from what their field usually is: fractions that are meant per
+    /// cent.
+    fn unusual(&mut self, rule: &Rule) {
+        let lines = condition_lines(rule);
+        for (condition, line) in rule.file.when.iter().zip(lines) {
+            let of = condition.of.as_deref().unwrap_or(&condition.field);
+            let Some(usual) = field::find(of).and_then(Field::usual) else {
+                continue;
+            };
+            let values = match &condition.value {
+                None => &[],
+                Some(Operand::One(value)) => std::slice::from_ref(value),
+                Some(Operand::Many(values)) => values.as_slice(),
+            };
+            let numbers = values.iter().filter_map(|value| match value {
+                Scalar::Number(number) => Some(*number),
+                Scalar::Text(text) => Amount::parse_wire(text).ok(),
+                Scalar::Flag(_) => None,
+            });
+            let Some(far) = numbers.into_iter().find(|number| number.abs() > usual) else {
+                continue;
+            };
+            let far = far.normalized();
+            let per_cent = far.checked_mul(Amount::from_i64(100));
+            let per_cent =
+                per_cent.map_or_else(String::new, |it| format!(" is {} %", it.normalized()));
+            let message = format!("`{condition}`: {far}{per_cent}; usual is up to {usual}");
+            self.warn(What::UnusualValue, rule, line, message);
         }
     }
 

@@ -305,4 +305,82 @@ mod tests {
         let lines: Vec<Option<usize>> = faults.iter().map(|fault| fault.line).collect();
         assert_eq!(lines, [Some(4), Some(6)], "{faults:?}");
     }
+
+    fn warned(when: &str) -> Vec<(meaning::What, String)> {
+        let text = format!(
+            "id: r\nstatus: active\napplies_to: {{action: order.submit}}\nwhen:\n{when}then: \
+                reject\nmessage: \"{{history.count}}\"\n"
+        );
+        let files = [File {
+            path: "rules/core/r.yaml",
+            text: &text,
+        }];
+        let read = read(&files);
+        assert_eq!(read.faults, []);
+        let (warnings, _) = meaning::warnings(&read, spoolgate_wire::time::Time::EPOCH);
+        let warnings = warnings.into_iter();
+        warnings.map(|it| (it.what, it.at.to_string())).collect()
+    }
+
+    #[test]
+    fn thresholds_beyond_what_a_field_can_be_are_warned_of() {
+        use meaning::What;
+        for (condition, what, message) in [
+            (
+                "order.size, op: gt, value: 0",
+                What::RefusesAll,
+                "refuses every entry",
+            ),
+            (
+                "portfolio.drawdown, op: gt, value: 5",
+                What::NeverActs,
+                "rules/core/r.yaml:5: never acts on a known value: `portfolio.drawdown gt 5` never \
+                    holds, because `portfolio.drawdown` is a number from 0 to 1",
+            ),
+            (
+                "order.size, op: lte, value: 0",
+                What::NeverActs,
+                "never holds",
+            ),
+            (
+                "market.spread, op: gt, value: 0.5",
+                What::UnusualValue,
+                "rules/core/r.yaml:5: `market.spread gt 0.5`: 0.5 is 50 %; usual is up to 0.05",
+            ),
+            (
+                "market.funding_rate, op: lt, value: -5",
+                What::UnusualValue,
+                "-5 is -500 %; usual is up to 0.05",
+            ),
+        ] {
+            let found = warned(&format!("  - {{field: {condition}}}\n"));
+            let has_it = |(kind, at): &(What, String)| *kind == what && at.contains(message);
+            assert!(found.iter().any(has_it), "{condition}: {found:?}");
+        }
+        for condition in [
+            "order.size, op: gt, value: 0.01",
+            "portfolio.drawdown, op: gte, value: 0.5",
+            "market.spread, op: gt, value: 0.05",
+        ] {
+            let found = warned(&format!("  - {{field: {condition}}}\n"));
+            assert!(
+                found.iter().all(|(what, _)| *what == What::Message),
+                "{found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_placeholder_without_its_window_names_the_one_that_is_meant() {
+        let found = warned("  - {field: history.count, window_s: 86400, op: gt, value: 9}\n");
+        assert_eq!(
+            found,
+            [(
+                meaning::What::Message,
+                "rules/core/r.yaml:7: `{history.count}` is no fact of this rule; did you mean \
+                    `{history.count(86400s)}`?"
+                    .to_owned()
+            )]
+        );
+    }
 }

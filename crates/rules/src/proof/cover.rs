@@ -7,6 +7,8 @@ use std::rc::Rc;
 
 use super::area::{Area, Crowd, Piece};
 use super::cells::Cells;
+use super::relate::Relations;
+use super::space::Dimension;
 
 /// The budget is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,16 +67,20 @@ struct Open<'a> {
 }
 
 /// Covers pieces of one space with areas.
-pub(super) struct Cover<'s> {
+pub(super) struct Cover<'s, 'a> {
     /// All cells of each dimension.
     pub universes: &'s [Cells],
     /// The tie of each dimension, if it has one.
     pub ties: &'s [Option<Tie>],
+    /// Which facts are never above others.
+    pub relations: &'s Relations,
+    /// The dimensions.
+    pub dimensions: &'s [Dimension<'a>],
     /// The budget.
     pub steps: &'s mut Steps,
 }
 
-impl Cover<'_> {
+impl Cover<'_, '_> {
     /// Passes the uncovered parts of a piece to `seen`, one by one, until it breaks. Returns
     /// whether there are any.
     pub(super) fn leave(
@@ -234,6 +240,9 @@ impl Cover<'_> {
                 return Ok(false);
             }
         }
+        if !self.relations.allow(self.dimensions, piece, self.steps)? {
+            return Ok(false);
+        }
         for (_, crowd) in &piece.crowds {
             if !self.can_be(crowd)? {
                 return Ok(false);
@@ -290,6 +299,8 @@ mod tests {
         Cover {
             universes: &universes,
             ties: &[],
+            relations: &Relations::default(),
+            dimensions: &[],
             steps: &mut steps,
         }
         .leave(piece, &areas, &mut |_| ControlFlow::Break(()))

@@ -22,6 +22,10 @@ pub(super) struct Numbers {
     cuts: Vec<Cut>,
     /// Bounds, inclusive, if there are only whole numbers.
     pub whole: Option<(i64, i64)>,
+    /// The cut before the least number, if there is a bound.
+    least: Option<Cut>,
+    /// The cut after the greatest number, if there is a bound.
+    most: Option<Cut>,
 }
 
 /// Where a range begins or ends within the existing numbers.
@@ -38,8 +42,19 @@ impl Numbers {
     /// Creates the whole numbers from `least` to `most`.
     pub(super) fn whole(least: i64, most: i64) -> Numbers {
         Numbers {
-            cuts: Vec::new(),
             whole: Some((least, most)),
+            least: cut_at(End::With(Amount::from_i64(least)), true),
+            most: cut_at(End::With(Amount::from_i64(most)), false),
+            ..Numbers::default()
+        }
+    }
+
+    /// Creates the decimal numbers between these ends.
+    pub(super) fn between(low: End, high: End) -> Numbers {
+        Numbers {
+            least: cut_at(low, true),
+            most: cut_at(high, false),
+            ..Numbers::default()
         }
     }
 
@@ -76,6 +91,27 @@ impl Numbers {
         )
     }
 
+    /// Returns the cuts at both ends of a span of cells, with those of the bounds.
+    pub(super) fn bounded_ends(&self, span: (u32, u32)) -> (Option<Cut>, Option<Cut>) {
+        let (low, high) = self.ends(span);
+        (low.or(self.least), high.or(self.most))
+    }
+
+    /// Returns every cut, with those of the bounds.
+    pub(super) fn all_cuts(&self) -> impl Iterator<Item = Cut> {
+        self.cuts.iter().copied().chain(self.least).chain(self.most)
+    }
+
+    /// Returns whether the number lies within the bounds of decimal numbers.
+    pub(super) fn has(&self, number: Amount) -> bool {
+        let at = |is_behind| Cut {
+            at: number,
+            is_behind,
+        };
+        self.least.is_none_or(|least| least <= at(false))
+            && self.most.is_none_or(|most| at(true) <= most)
+    }
+
     /// Returns the cuts at both ends of a span of cells.
     pub(super) fn ends(&self, (from, to): (u32, u32)) -> (Option<Cut>, Option<Cut>) {
         let low = (from as usize)
@@ -101,14 +137,18 @@ impl Numbers {
     }
 
     fn edge(&self, end: End, is_low: bool) -> Edge {
-        let (at, is_behind) = match (end, is_low) {
-            (End::Open, true) => return Edge::First,
-            (End::Open, false) => return Edge::Last,
-            (End::With(at), true) | (End::Without(at), false) => (at, false),
-            (End::Without(at), true) | (End::With(at), false) => (at, true),
+        let Some(cut) = cut_at(end, is_low) else {
+            return if is_low { Edge::First } else { Edge::Last };
         };
+        let Cut { at, is_behind } = cut;
         let Some((least, most)) = self.whole else {
-            return Edge::At(Cut { at, is_behind });
+            if self.least.is_some_and(|least| cut <= least) {
+                return Edge::First;
+            }
+            if self.most.is_some_and(|most| cut >= most) {
+                return Edge::Last;
+            }
+            return Edge::At(cut);
         };
         // All cuts between two neighbouring whole numbers are equal; place them before
         // the upper one.
@@ -134,6 +174,22 @@ impl Numbers {
             _ => Edge::Last,
         }
     }
+}
+
+/// Returns 1, 0.1, 0.01, …
+pub(super) fn units() -> impl Iterator<Item = Amount> {
+    let tenth = Amount::parse_wire("0.1").unwrap_or(Amount::ONE);
+    std::iter::successors(Some(Amount::ONE), move |unit| unit.checked_mul(tenth)).take(28)
+}
+
+/// Returns the cut at the end of a range, or `None` if the range has no such end.
+fn cut_at(end: End, is_low: bool) -> Option<Cut> {
+    let (at, is_behind) = match (end, is_low) {
+        (End::Open, _) => return None,
+        (End::With(at), true) | (End::Without(at), false) => (at, false),
+        (End::Without(at), true) | (End::With(at), false) => (at, true),
+    };
+    Some(Cut { at, is_behind })
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod area;
 mod cells;
 mod cover;
 mod cuts;
+mod relate;
 mod space;
 mod witness;
 
@@ -316,6 +317,8 @@ impl<'a> Pair<'a> {
         let mut cover = Cover {
             universes: &space.universes,
             ties: &space.ties,
+            relations: &space.relations,
+            dimensions: &space.dimensions,
             steps,
         };
         cover.leave(Piece::all_of(area), against, &mut found)?;

@@ -15,7 +15,8 @@ use super::area::{Area, Ask, Sides};
 use super::cells::Cells;
 use super::cover::{Exhausted, Steps, Tie};
 use super::cuts::Numbers;
-use crate::rule::field::{Kind, Missing};
+use super::relate::Relations;
+use crate::rule::field::{Kind, LAST_MINUTE, Missing};
 use crate::rule::ruleset::missing;
 use crate::rule::set::{Grows, Provenance};
 use crate::rule::{Guard, Members, NamedSet, Reading, Test};
@@ -94,6 +95,8 @@ pub(super) struct Space<'a> {
     pub ties: Vec<Option<Tie>>,
     /// The crowds.
     pub crowds: Vec<CrowdOf>,
+    /// Which facts are never above others.
+    pub relations: Relations,
     derived: BTreeMap<(usize, View<'a>), u32>,
     mentioned: BTreeSet<(u32, usize, bool)>,
     /// Whether some condition has a form that the proof cannot compute with.
@@ -196,6 +199,7 @@ impl<'a> Space<'a> {
                 count: 0,
             });
         }
+        space.relations = Relations::of(&readings);
         space.readings = readings;
         space
     }
@@ -368,14 +372,14 @@ const TEXTS: Values<'static> = Values::Texts {
 
 fn values_of<'a>(reading: &Reading) -> Values<'a> {
     match reading.kind() {
-        Kind::Number => Values::Numbers(Numbers::default()),
+        Kind::Number(low, high) => Values::Numbers(Numbers::between(low, high)),
         Kind::Whole(least, most) => Values::Numbers(Numbers::whole(least, most)),
-        Kind::TimeOfDay => Values::Numbers(Numbers::whole(0, 1439)),
-        Kind::Word(known) if !known.is_empty() => Values::Texts {
+        Kind::TimeOfDay => Values::Numbers(Numbers::whole(0, LAST_MINUTE)),
+        Kind::Word(known) => Values::Texts {
             named: known.to_vec(),
             has_others: false,
         },
-        Kind::Word(_) | Kind::Text | Kind::Host | Kind::Address => TEXTS,
+        Kind::Name(_) | Kind::Text | Kind::Host | Kind::Address => TEXTS,
         Kind::Flag => Values::Flag,
     }
 }

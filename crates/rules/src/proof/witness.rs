@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::area::Piece;
 use super::cells::Cells;
 use super::cover::{Cover, Exhausted};
-use super::cuts::{Cut, Numbers};
+use super::cuts::{Cut, Numbers, units};
 use super::space::{CrowdOf, Dimension, Space, Values, View};
 use crate::rule::field::Kind;
 use crate::rule::{Fact, Reading, Value, host};
@@ -32,7 +32,15 @@ pub(super) fn example(
     cover: &mut Cover,
 ) -> Result<Example, Exhausted> {
     let mut example = Example::default();
+    let related = space
+        .relations
+        .example(&space.dimensions, &space.universes, piece);
     for (at, reading) in space.readings.iter().enumerate() {
+        if let Some(number) = u32::try_from(at).ok().and_then(|at| related.get(&at)) {
+            let fact = number.map_or_else(not_known, Fact::number);
+            example.facts.push(fact);
+            continue;
+        }
         let links = links(space, piece, at, cover, &mut example)?;
         let choosing = Choosing {
             space,
@@ -349,7 +357,12 @@ fn number(numbers: &Numbers, cells: &Cells) -> Option<Amount> {
             .iter()
             .filter_map(|span| match (numbers.whole, numbers.ends(*span)) {
                 (Some((least, most)), (low, high)) => Some(whole(least, most, low, high)),
-                (None, (low, high)) => between(low, high),
+                (None, (low, high)) => between(low, high)
+                    .filter(|number| numbers.has(*number))
+                    .or_else(|| {
+                        let (low, high) = numbers.bounded_ends(*span);
+                        between(low, high)
+                    }),
             });
     let first = picks.next()?;
     Some(if first.is_positive() {
@@ -381,10 +394,4 @@ fn between(low: Option<Cut>, high: Option<Cut>) -> Option<Amount> {
             .filter_map(|unit| low.at.checked_add(unit))
             .find(|at| low.at < *at && *at < high.at),
     }
-}
-
-/// Returns 1, 0.1, 0.01, …
-fn units() -> impl Iterator<Item = Amount> {
-    let tenth = Amount::parse_wire("0.1").unwrap_or(Amount::ONE);
-    std::iter::successors(Some(Amount::ONE), move |unit| unit.checked_mul(tenth)).take(28)
 }

@@ -3,7 +3,9 @@
 use spoolgate_wire::amount::AmountError;
 use spoolgate_wire::ids::{NameError, SetName};
 
+use super::field;
 use super::ruleset::{PATTERN_BYTES_MAX, WINDOW_S_MAX};
+use crate::nearest::did_you_mean;
 
 /// Why a regular expression cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -11,16 +13,27 @@ pub enum PatternError {
     /// It is too long.
     #[error("the expression is longer than {PATTERN_BYTES_MAX} bytes")]
     TooLong,
-    /// It is not valid, or too large once compiled.
+    /// It is too large once compiled.
+    #[error("the expression compiles to more than {} KiB{hint}", .bytes_max / 1024)]
+    TooLarge {
+        /// The limit, bytes.
+        bytes_max: usize,
+        /// What would fit, as the end of the message.
+        hint: String,
+    },
+    /// It is not valid.
     #[error(transparent)]
-    Invalid(#[from] regex::Error),
+    Invalid(regex::Error),
 }
 
 /// Why a condition cannot be compiled.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConditionError {
-    #[error("there is no such field; `spoolgate rules fields` lists them")]
-    NoField,
+    #[error(
+        "there is no such field{}",
+        did_you_mean(.0, field::known(), "; `spoolgate rules fields` lists them")
+    )]
+    NoField(String),
     #[error("it is an array: write `{0}[]`")]
     Array(&'static str),
     #[error("it is no array: write `{0}`")]
@@ -56,8 +69,8 @@ pub(crate) enum ConditionError {
     NotSeen,
     #[error(transparent)]
     SetName(#[from] NameError),
-    #[error("there is no rules/sets/{0}.yaml")]
-    UnknownSet(SetName),
+    #[error("there is no rules/sets/{0}.yaml{1}")]
+    UnknownSet(SetName, String),
     #[error("set `{0}` is of another kind than the field")]
     SetKind(SetName),
     #[error("set `{0}` grows on approval; rules may only refuse what is not in it")]
@@ -66,7 +79,11 @@ pub(crate) enum ConditionError {
     NotTexts,
     #[error("the list is empty")]
     EmptyList,
-    #[error("`{text}` is none of {}", .known.join(", "))]
+    #[error(
+        "`{text}` is none of {}{}",
+        .known.join(", "),
+        did_you_mean(text, .known.iter().copied(), "")
+    )]
     UnknownWord {
         text: String,
         known: &'static [&'static str],
@@ -81,6 +98,8 @@ pub(crate) enum ConditionError {
     Amount(#[from] AmountError),
     #[error("a time of day is written as {0}")]
     TimeOfDay(&'static str),
+    #[error("`{0}`: write `0{0}`")]
+    OneDigit(String),
     #[error("a window is written as 22:00-06:00")]
     Window,
     #[error("a window that ends as it begins is none, or the whole day: nobody could say which")]

@@ -4,20 +4,30 @@ use std::borrow::Cow;
 use std::fmt;
 
 use spoolgate_wire::action_name::ActionName;
+use spoolgate_wire::amount::Amount;
 
+use super::historic;
+use super::ranges::{End, Range};
+use super::registry::Registry;
 pub use super::table::{FIELDS, Id, RULED_ACTIONS, WEEKDAYS};
+use super::table::{RENAMED, USUAL};
+
+/// The last minute of a day.
+pub const LAST_MINUTE: i64 = 1439;
 
 /// What the values of a field are, and how they are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A decimal number.
-    Number,
+    /// A decimal number between these ends. A fact outside them counts as unknown.
+    Number(End, End),
     /// A whole number between these bounds, inclusive.
     Whole(i64, i64),
     /// Minutes since 00:00 UTC; `in` and `not_in` take windows such as `22:00-06:00`.
     TimeOfDay,
-    /// A name or id, compared letter by letter. If names are listed, it is one of them.
+    /// One of these words, compared letter by letter.
     Word(&'static [&'static str]),
+    /// A name or id, compared letter by letter. The registry has the names that exist.
+    Name(Registry),
     /// A text, compared without regard to case.
     Text,
     /// A host name, or a URL, of which only the host counts.
@@ -96,6 +106,31 @@ impl Field {
     pub fn is_of(&self, action: &str) -> bool {
         self.actions.is_empty() || self.actions.iter().any(|name| *action == *name)
     }
+
+    /// Returns the present name of a field that only rules of earlier versions name.
+    pub fn renamed(&self) -> Option<&'static str> {
+        let mut renamed = RENAMED.iter();
+        renamed
+            .find(|(id, _)| *id == self.id)
+            .map(|(_, name)| *name)
+    }
+
+    /// Returns up to which absolute value its numbers are usual.
+    pub fn usual(&self) -> Option<Amount> {
+        let (_, most) = USUAL.iter().find(|(id, _)| *id == self.id)?;
+        Amount::parse_wire(most).ok()
+    }
+
+    /// Returns whether a history is kept of it, for any of its actions.
+    pub fn has_history(&self) -> bool {
+        let mut actions = self.actions.iter();
+        actions.any(|action| historic::is_kept(action.as_str(), self.name))
+    }
+
+    /// Returns whether it is a number that is never below 0.
+    pub fn is_never_negative(&self) -> bool {
+        matches!(self.kind, Kind::Number(End::With(low) | End::Without(low), _) if low >= Amount::ZERO)
+    }
 }
 
 impl Reading {
@@ -105,7 +140,15 @@ impl Reading {
             Reading::Field(field) => field.kind,
             Reading::FirstSeen(_) => Kind::Flag,
             Reading::Count { .. } | Reading::Distinct { .. } => Kind::Whole(0, i64::MAX),
-            Reading::Sum { .. } => Kind::Number,
+            Reading::Sum { of, .. } => {
+                // An optional field may have no addend at all.
+                let low = match of.kind {
+                    _ if !of.is_never_negative() => End::Open,
+                    Kind::Number(low, _) if of.missing != Missing::Absent => low,
+                    _ => End::With(Amount::ZERO),
+                };
+                Kind::Number(low, End::Open)
+            }
         }
     }
 
@@ -134,7 +177,7 @@ impl Kind {
     /// and cannot be compared.
     pub fn fold<'a>(&self, text: &'a str) -> Option<Cow<'a, str>> {
         match self {
-            Kind::Word(_) => Some(Cow::Borrowed(text)),
+            Kind::Word(_) | Kind::Name(_) => Some(Cow::Borrowed(text)),
             Kind::Text
                 if text
                     .bytes()
@@ -145,7 +188,7 @@ impl Kind {
             Kind::Text => Some(Cow::Borrowed(text)),
             Kind::Host => super::host::host_of(text),
             Kind::Address => super::host::address_of(text).map(Cow::Owned),
-            Kind::Number | Kind::Whole(..) | Kind::TimeOfDay | Kind::Flag => None,
+            Kind::Number(..) | Kind::Whole(..) | Kind::TimeOfDay | Kind::Flag => None,
         }
     }
 
@@ -158,10 +201,42 @@ impl Kind {
         }
     }
 
+    /// Returns the ends of its numbers; open if it has no numbers.
+    pub fn ends(&self) -> Range {
+        let whole = |low, high| Range {
+            low: End::With(Amount::from_i64(low)),
+            high: End::With(Amount::from_i64(high)),
+        };
+        match self {
+            Kind::Number(low, high) => Range {
+                low: *low,
+                high: *high,
+            },
+            Kind::Whole(low, high) => whole(*low, *high),
+            Kind::TimeOfDay => whole(0, LAST_MINUTE),
+            Kind::Word(_)
+            | Kind::Name(_)
+            | Kind::Text
+            | Kind::Host
+            | Kind::Address
+            | Kind::Flag => Range {
+                low: End::Open,
+                high: End::Open,
+            },
+        }
+    }
+
     /// Returns whether its values are numbers.
     pub fn is_number(&self) -> bool {
-        matches!(self, Kind::Number | Kind::Whole(..) | Kind::TimeOfDay)
+        matches!(self, Kind::Number(..) | Kind::Whole(..) | Kind::TimeOfDay)
     }
+}
+
+/// Returns the names that conditions may read.
+pub fn known() -> impl Iterator<Item = &'static str> {
+    let fields = FIELDS.iter().filter(|field| field.renamed().is_none());
+    let history = ["history.count", "history.sum", "history.distinct"];
+    fields.map(|field| field.name).chain(history)
 }
 
 /// Returns the field of this name.
@@ -183,9 +258,10 @@ impl Field {
 /// Returns the table of fields as it is in `docs/rules.md`.
 pub fn markdown() -> String {
     let mut table = String::from(
-        "| field | of | values | unit | may be missing | meaning |\n|---|---|---|---|---|---|\n",
+        "| field | of | values | unit | may be missing | history | meaning |\n\
+            |---|---|---|---|---|---|---|\n",
     );
-    for field in FIELDS {
+    for field in FIELDS.iter().filter(|field| field.renamed().is_none()) {
         let actions = if field.actions.is_empty() {
             vec!["every action"]
         } else {
@@ -197,9 +273,10 @@ pub fn markdown() -> String {
             Missing::Unknown => "unknown",
         };
         let (written, values) = (field.written(), field.kind);
+        let history = if field.has_history() { "yes" } else { "no" };
         let Field { unit, meaning, .. } = field;
         table.push_str(&format!(
-            "| `{written}` | {} | {values} | {unit} | {missing} | {meaning} |\n",
+            "| `{written}` | {} | {values} | {unit} | {missing} | {history} | {meaning} |\n",
             actions.join(", ")
         ));
     }
@@ -209,12 +286,24 @@ pub fn markdown() -> String {
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Kind::Number => f.write_str("number"),
+            Kind::Number(low, high) => {
+                f.write_str("number")?;
+                match low {
+                    End::Open => {}
+                    End::With(low) => write!(f, " from {low}")?,
+                    End::Without(low) => write!(f, " above {low}")?,
+                }
+                match high {
+                    End::Open => Ok(()),
+                    End::With(high) => write!(f, " to {high}"),
+                    End::Without(high) => write!(f, " below {high}"),
+                }
+            }
             Kind::Whole(i64::MIN, i64::MAX) => f.write_str("whole number"),
             Kind::Whole(from, i64::MAX) => write!(f, "whole number from {from}"),
             Kind::Whole(from, to) => write!(f, "whole number from {from} to {to}"),
             Kind::TimeOfDay => f.write_str("time of day"),
-            Kind::Word([]) => f.write_str("name"),
+            Kind::Name(_) => f.write_str("name"),
             Kind::Word(known) => f.write_str(&known.join(", ")),
             Kind::Text => f.write_str("text"),
             Kind::Host => f.write_str("host"),

@@ -42,7 +42,8 @@ impl Range {
         }
     }
 
-    fn holds(&self, number: Amount) -> bool {
+    /// Returns whether the number is in the range.
+    pub fn holds(&self, number: Amount) -> bool {
         let after = match self.low {
             End::Open => true,
             End::With(low) => number >= low,

@@ -16,6 +16,7 @@ use super::ranges::{End, Range, Ranges};
 use super::set::{Grows, NamedSet, Provenance};
 use super::test::{Members, Pattern, Test};
 use crate::hours::Minute;
+use crate::nearest::did_you_mean;
 use crate::rulebook::RulebookError;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::{RuleId, SetName};
@@ -27,7 +28,9 @@ pub const CONDITIONS_MAX: usize = 32;
 /// Longest regular expression, bytes.
 pub const PATTERN_BYTES_MAX: usize = 500;
 /// Largest compiled regular expression, bytes.
-const PATTERN_SIZE_MAX: usize = 64 * 1024;
+pub const PATTERN_SIZE_MAX: usize = 256 * 1024;
+/// Largest compiled regular expression of a proposal, bytes.
+pub const PROPOSED_PATTERN_SIZE_MAX: usize = 64 * 1024;
 /// Longest window of `history.*`, seconds.
 pub const WINDOW_S_MAX: u32 = 31 * 86_400;
 /// Longest message, bytes.
@@ -221,9 +224,10 @@ impl RuleSet {
             .find(|name| !RULED_ACTIONS.contains(&name.as_str()))
         {
             let known = RULED_ACTIONS.join(", ");
+            let near = did_you_mean(unknown, RULED_ACTIONS.iter().copied(), "");
             return fail(
                 unknown,
-                format!("rules do not apply to `{unknown}`, but to {known}"),
+                format!("rules do not apply to `{unknown}`, but to {known}{near}"),
             );
         }
         let distinct: BTreeSet<&String> = applies_to.action.iter().collect();
@@ -295,11 +299,13 @@ impl RuleSet {
         for (nth, written) in rule.file.when.iter().enumerate() {
             let (reading, test, threshold) = self.condition(written, action).map_err(|what| {
                 let line = line_of_condition(&rule.text, nth, &written.field);
-                RulebookError::new(
-                    &rule.path,
-                    line,
-                    format!("condition on `{}`: {what}", written.field),
-                )
+                let message = match what {
+                    ConditionError::Pattern(what @ PatternError::TooLarge { .. }) => {
+                        what.to_string()
+                    }
+                    what => format!("condition on `{}`: {what}", written.field),
+                };
+                RulebookError::new(&rule.path, line, message)
             })?;
             conditions.push(Condition {
                 slot: program.slot(reading),
@@ -418,10 +424,12 @@ impl RuleSet {
             }
         };
         let Some(set) = self.sets.get(&name) else {
-            return Err(ConditionError::UnknownSet(name));
+            let known = self.sets.keys().map(|name| name.as_str());
+            let near = did_you_mean(name.as_str(), known, "");
+            return Err(ConditionError::UnknownSet(name, near));
         };
         let same_kind = match (set.kind.kind(), kind) {
-            (Kind::Word(_), Kind::Word(_)) => true,
+            (Kind::Word(_) | Kind::Name(_), Kind::Word(_) | Kind::Name(_)) => true,
             (of_set, wanted) => of_set == wanted,
         };
         if !same_kind {
@@ -501,7 +509,8 @@ fn same_name(path: &str, name: &str) -> Result<(), RulebookError> {
 /// Returns the field of this name if requests of this action have it.
 fn field_of(name: &str, action: &str) -> Result<&'static Field, ConditionError> {
     let bare = name.strip_suffix("[]");
-    let field = field::find(bare.unwrap_or(name)).ok_or(ConditionError::NoField)?;
+    let field = field::find(bare.unwrap_or(name))
+        .ok_or_else(|| ConditionError::NoField(name.to_owned()))?;
     match (field.is_many, bare) {
         (true, None) => Err(ConditionError::Array(field.name)),
         (false, Some(_)) => Err(ConditionError::NotArray(field.name)),
@@ -530,7 +539,7 @@ fn reading(written: &ConditionFile, action: &str) -> Result<Reading, ConditionEr
         "history.count" => return Err(ConditionError::CountOf),
         "history.sum" => {
             let of = of()?;
-            if of.kind != Kind::Number || of.is_many {
+            if !matches!(of.kind, Kind::Number(..)) || of.is_many {
                 return Err(ConditionError::Is("of", "no single number"));
             }
             Reading::Sum {
@@ -565,7 +574,6 @@ fn listed(kind: Kind, texts: &[String]) -> Result<Members, ConditionError> {
     let mut folded = BTreeSet::new();
     for text in texts {
         if let Kind::Word(known) = kind
-            && !known.is_empty()
             && !known.contains(&text.as_str())
         {
             let text = text.clone();
@@ -591,28 +599,64 @@ fn pattern(kind: Kind, value: &Operand) -> Result<Pattern, ConditionError> {
     if kind.is_number() || kind == Kind::Flag {
         return Err(ConditionError::NotMatched);
     }
-    Ok(compiled(text)?)
+    Ok(compiled(text, PATTERN_SIZE_MAX)?)
 }
 
 /// Compiles a regular expression, within bounds that keep matching time and memory small.
 ///
 /// # Errors
 /// Returns [`PatternError`] if the expression is too long, too large or not valid.
-pub fn compiled(text: &str) -> Result<Pattern, PatternError> {
+pub fn compiled(text: &str, bytes_max: usize) -> Result<Pattern, PatternError> {
     if text.len() > PATTERN_BYTES_MAX {
         return Err(PatternError::TooLong);
     }
-    let built = RegexBuilder::new(text)
-        .size_limit(PATTERN_SIZE_MAX)
-        .nest_limit(32)
-        .build();
-    Ok(Pattern(built?))
+    let build = |text: &str| {
+        let mut builder = RegexBuilder::new(text);
+        builder.size_limit(bytes_max).nest_limit(32).build()
+    };
+    build(text).map(Pattern).map_err(|fault| match fault {
+        regex::Error::CompiledTooBig(_) => PatternError::TooLarge {
+            bytes_max,
+            hint: smaller(text, |text| build(text).is_ok()),
+        },
+        fault => PatternError::Invalid(fault),
+    })
+}
+
+/// Classes that have the letters of all scripts, with what they mean and what has ASCII's alone.
+const WIDE: [(&str, &str, &str); 4] = [
+    (r"\d", "the digits of all scripts", "[0-9]"),
+    (r"\w", "the letters of all scripts", "[0-9A-Za-z_]"),
+    (r"\b", "the ends of words of all scripts", r"(?-u:\b)"),
+    (r"\s", "the spaces of all scripts", r"[ \t]"),
+];
+
+/// Returns what would make an expression fit, as the end of a message.
+fn smaller(text: &str, fits: impl Fn(&str) -> bool) -> String {
+    let mut narrow = text.to_owned();
+    for (wide, means, ascii) in WIDE {
+        if !text.contains(wide) {
+            continue;
+        }
+        if fits(&text.replace(wide, ascii)) {
+            return format!(": `{wide}` means {means}; `{ascii}` would fit");
+        }
+        narrow = narrow.replace(wide, ascii);
+        if fits(&narrow) {
+            return format!(": its classes mean the letters of all scripts; `{narrow}` would fit");
+        }
+    }
+    "; make it shorter".to_owned()
 }
 
 fn number(kind: Kind, value: &Scalar) -> Result<Amount, ConditionError> {
     let number = match (kind, value) {
         (Kind::TimeOfDay, Scalar::Text(text)) => {
-            let minute = Minute::parse(text).ok_or(ConditionError::TimeOfDay("21:55"))?;
+            let minute =
+                Minute::parse(text).ok_or_else(|| match Minute::parse(&format!("0{text}")) {
+                    Some(_) => ConditionError::OneDigit(text.clone()),
+                    None => ConditionError::TimeOfDay("21:55"),
+                })?;
             Amount::from_i64(i64::from(minute.minutes()))
         }
         (Kind::TimeOfDay, _) => return Err(ConditionError::TimeOfDay("\"21:55\"")),
@@ -672,12 +716,22 @@ fn numbers(kind: Kind, op: Op, value: &Operand) -> Result<Ranges, ConditionError
     Ok(ranges)
 }
 
+/// The end of a window that lasts until the end of the day.
+const MIDNIGHT: &str = "24:00";
+
 /// Parses `HH:MM-HH:MM`: from the first minute up to, but not including, the second. The window
 /// spans midnight if the second is earlier.
 fn window(text: &str) -> Result<Vec<Range>, ConditionError> {
     let (from, to) = text.split_once('-').ok_or(ConditionError::Window)?;
     let minute = |text: &str| number(Kind::TimeOfDay, &Scalar::Text(text.to_owned()));
-    let (from, to) = (minute(from)?, minute(to)?);
+    let from = minute(from)?;
+    if to == MIDNIGHT {
+        return Ok(vec![Range {
+            low: End::With(from),
+            high: End::Open,
+        }]);
+    }
+    let to = minute(to)?;
     if from == to {
         return Err(ConditionError::AmbiguousWindow);
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::field::Kind;
+use super::registry::Registry;
 use crate::rulebook::RulebookError;
 use crate::yaml;
 use spoolgate_wire::ids::SetName;
@@ -100,7 +101,7 @@ impl SetKind {
     /// Returns the kind of field that its values are compared with.
     pub fn kind(self) -> Kind {
         match self {
-            SetKind::Word => Kind::Word(&[]),
+            SetKind::Word => Kind::Name(Registry::Open),
             SetKind::Text => Kind::Text,
             SetKind::Host => Kind::Host,
             SetKind::Address => Kind::Address,

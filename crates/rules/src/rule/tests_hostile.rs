@@ -39,11 +39,37 @@ fn unknown_names_and_values_are_refused_with_their_line() {
     for (when, expect) in [
         (
             "  - {field: order.sid, op: eq, value: buy}\n",
-            "r.yaml:5: condition on `order.sid`: there is no such field",
+            "r.yaml:5: condition on `order.sid`: there is no such field; did you mean \
+                `order.side`?",
         ),
         (
             "  - {field: order.side, op: eqq, value: buy}\n",
-            "r.yaml:5: ",
+            "`links_not_in`, `matches`, `not_matches`, `first_seen`, `absent`, `present`; did you \
+                mean `eq`?",
+        ),
+        (
+            "  - {fiel: order.side, op: eq, value: buy}\n",
+            "did you mean `field`?",
+        ),
+        (
+            "  - {field: time.weekday, op: eq, value: Friday}\n",
+            "`Friday` is none of mon, tue, wed, thu, fri, sat, sun; did you mean `fri`?",
+        ),
+        (
+            "  - {field: order.symbol, op: in, value: friend}\n",
+            "there is no rules/sets/friend.yaml; did you mean `friends`?",
+        ),
+        (
+            "  - {field: time.of_day, op: gt, value: \"9:00\"}\n",
+            "condition on `time.of_day`: `9:00`: write `09:00`",
+        ),
+        (
+            "  - {field: time.of_day, op: in, value: [\"9:00-17:00\"]}\n",
+            "`9:00`: write `09:00`",
+        ),
+        (
+            "  - {field: time.of_day, op: in, value: [\"24:00-06:00\"]}\n",
+            "a time of day is written as 21:55",
         ),
         (
             "  - {field: order.side, op: eq, value: buy, why: x}\n",
@@ -441,7 +467,7 @@ fn bombs_are_refused_at_once() {
         ("x".repeat(2_000_000), "larger than"),
         (
             regex("(a{1000}){1000}"),
-            "r.yaml:5: condition on `order.symbol`:",
+            "r.yaml:5: the expression compiles to more than 256 KiB; make it shorter",
         ),
         (regex("((((a{100}){100}){100}){100})"), "r.yaml:5: "),
         (regex(&"(".repeat(400)), "r.yaml:5: "),
@@ -550,4 +576,33 @@ fn sets_are_checked_as_strictly_as_rules() {
         let told = compiled.map_or_else(|error| error.message, |_| "taken".to_owned());
         assert!(told.contains(expect), "{op}: {told}");
     }
+}
+
+#[test]
+fn expressions_that_are_too_large_are_told_what_would_fit() {
+    use super::ruleset::{PATTERN_SIZE_MAX, PROPOSED_PATTERN_SIZE_MAX, compiled};
+    let fault =
+        |text: &str, bytes_max: usize| compiled(text, bytes_max).err().map(|it| it.to_string());
+    let pan = r"\b\d{13,16}\b";
+    assert_eq!(fault(pan, PATTERN_SIZE_MAX), None);
+    assert_eq!(
+        fault(pan, PROPOSED_PATTERN_SIZE_MAX).unwrap(),
+        r"the expression compiles to more than 64 KiB: `\d` means the digits of all scripts; `[0-9]` would fit"
+    );
+    assert_eq!(
+        fault("(a{1000}){1000}", PATTERN_SIZE_MAX).unwrap(),
+        "the expression compiles to more than 256 KiB; make it shorter"
+    );
+}
+
+#[test]
+fn a_window_may_last_until_midnight_and_an_action_has_a_nearest_one() {
+    let until = rule("  - {field: time.of_day, op: in, value: [\"18:00-24:00\"]}\n");
+    assert_eq!(outcome(&until), "taken");
+    let misspelt = rule(GOOD).replace("order.submit", "order.sumbit");
+    let refused = outcome(&misspelt);
+    assert!(
+        refused.ends_with("; did you mean `order.submit`?"),
+        "{refused}"
+    );
 }
