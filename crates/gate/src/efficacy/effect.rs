@@ -9,6 +9,7 @@ use rust_decimal::prelude::ToPrimitive;
 use rust_decimal::{Decimal, RoundingStrategy};
 use serde::Serialize;
 
+use spoolgate_council::evidence::stats::draws::SplitMix64;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::RuleId;
 use spoolgate_wire::signing::sha256_hex;
@@ -157,7 +158,7 @@ fn total(days: &[Day]) -> i128 {
 }
 
 fn interval(days: &[Day], rule: &RuleId) -> Option<(i128, i128)> {
-    let mut draws = Draws::of(rule);
+    let mut draws = draws_of(rule);
     let mut totals: Vec<i128> = (0..SAMPLES)
         .map(|_| {
             (0..days.len()).fold(0, |sum: i128, _| {
@@ -177,29 +178,14 @@ fn amount(units: i128) -> Option<Amount> {
     Amount::parse_exact(&number.normalize().to_string()).ok()
 }
 
-/// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014). Another generator draws other days.
-struct Draws(u64);
-
-impl Draws {
-    /// Starts with the first 8 bytes of the SHA-256 of the rule's id, the highest byte first.
-    fn of(rule: &RuleId) -> Draws {
-        let digest = sha256_hex(rule.as_str().as_bytes());
-        let first = digest
-            .get(..16)
-            .and_then(|hex| u64::from_str_radix(hex, 16).ok());
-        Draws(first.unwrap_or(0))
-    }
-
-    /// Returns a number below `n`: the high half of the product with 64 random bits.
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^= z >> 31;
-        let product = u128::from(z).saturating_mul(u128::try_from(n).unwrap_or(0));
-        usize::try_from(product >> 64).unwrap_or(0)
-    }
+/// Returns the draws of a rule, from the first 8 bytes of the SHA-256 of its id, the highest byte
+/// first.
+fn draws_of(rule: &RuleId) -> SplitMix64 {
+    let digest = sha256_hex(rule.as_str().as_bytes());
+    let first = digest
+        .get(..16)
+        .and_then(|hex| u64::from_str_radix(hex, 16).ok());
+    SplitMix64::seeded(first.unwrap_or(0))
 }
 
 #[cfg(test)]

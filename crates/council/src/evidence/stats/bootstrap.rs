@@ -2,32 +2,12 @@
 
 use libm::{floor, sqrt};
 
+use super::draws::SplitMix64;
 use super::series::{self, PERIODS_MAX};
 use super::special::{finite, length};
 
 /// Maximum number of samples.
 pub const SAMPLES_MAX: u32 = 20_000;
-
-/// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014). It is part of the promise of equal results,
-/// because another generator draws other samples.
-#[derive(Clone, Debug)]
-struct SplitMix64(u64);
-
-impl SplitMix64 {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Returns a number below `n`, from the high half of a product; its bias is below n/2^64.
-    fn below(&mut self, n: usize) -> usize {
-        let n = u128::try_from(n).unwrap_or(0);
-        usize::try_from((u128::from(self.next()) * n) >> 64).unwrap_or(0)
-    }
-}
 
 /// Returns the sorted Sharpe ratios per period of `samples` stationary bootstrap samples of the
 /// returns (Politis and Romano 1994): blocks start anywhere, continue at the beginning after the
@@ -50,14 +30,14 @@ pub fn stationary_sharpes(
     let away: Vec<f64> = returns.iter().map(|value| value - moments.mean).collect();
     let n = moments.n;
     let ends_below = threshold(1.0 / block);
-    let mut dice = SplitMix64(seed);
+    let mut dice = SplitMix64::seeded(seed);
     let mut sharpes = Vec::with_capacity(usize::try_from(samples).ok()?);
     for _ in 0..samples {
         let (mut sum, mut squares) = (0.0, 0.0);
         let mut rest = away.iter();
         let mut is_first = true;
         for _ in 0..away.len() {
-            if is_first || dice.next() < ends_below {
+            if is_first || dice.draw() < ends_below {
                 let start = dice.below(away.len());
                 rest = away.get(start..)?.iter();
                 is_first = false;

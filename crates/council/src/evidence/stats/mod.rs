@@ -8,6 +8,7 @@
 
 pub mod bootstrap;
 pub mod drawdown;
+pub mod draws;
 pub mod multiple;
 pub mod overfitting;
 pub mod plausibility;
