@@ -108,7 +108,7 @@ impl Deploy {
                 of(&["proposals/pending"])
             ),
             format!("chgrp {DOOR} {}", of(&["spool/in"])),
-            // Agents drop files there and list none: what others have dropped may be a vote.
+            // Agents can create files there, but not list them: another agent's file may be a vote.
             format!("chmod 3730 {}", of(&["spool/in"])),
             // Root may run this script again, so no other user may change it.
             format!("chown -hR 0:0 {}", of(&["deploy"])),

@@ -1,8 +1,9 @@
 //! What a rulebook must be besides valid before it comes into force: its rules must be able to do
 //! what they say. Compiling is more lenient, because replay compiles whatever old lines name.
 //!
-//! A registry without names checks nothing: without instruments, say, no order can be accepted, so
-//! no rule about one fails to refuse it. Rules that are suspended or retired may name what is gone.
+//! A registry without names checks nothing: a home without instruments, for example, accepts no order,
+//! so it does not matter that no rule about orders acts. Suspended and retired rules may name what is
+//! gone.
 
 use std::collections::BTreeMap;
 use std::fmt;

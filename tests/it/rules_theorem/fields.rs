@@ -94,7 +94,7 @@ const SUMS: [Reading; 3] = [
     },
 ];
 
-/// Returns the indexes of readings of which none is above the next one for any request; a fact that
+/// Returns indexes of readings in an order in which, for any request, each is at most the next; a fact that
 /// is not known is above every number.
 fn chains(readings: &[Reading]) -> [Vec<usize>; 2] {
     let places = |chain: &[Reading]| {

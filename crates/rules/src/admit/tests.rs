@@ -1,3 +1,5 @@
+//! Tests of what keeps a rulebook from coming into force: each fault, and what is no fault.
+
 use super::*;
 
 /// Returns the rule with these conditions, in a file whose conditions begin at line 5.

@@ -1,7 +1,7 @@
 //! Facts that depend on each other: a longer window has at least as much in it as a shorter one.
 //!
-//! For one request, `a <= b` holds between two readings of its past that read the same in windows
-//! of which one lies in the other, and between a number of the request and every sum with it. A fact
+//! For one request, `a <= b` holds between two readings of its past that read the same if the window
+//! of `a` lies in that of `b`, and between a number of the request and every sum with it. A fact
 //! that is not known counts as greater than every number: whatever hides a part of the shorter
 //! window hides it in the longer one, too, and a sum over a number that is not known is not known.
 //! A fact that is left out is not in the order.
@@ -21,7 +21,7 @@ use super::space::{Dimension, Values};
 use crate::rule::Reading;
 use spoolgate_wire::amount::Amount;
 
-/// A value, from below: that of a cut, or anything just above it.
+/// The least value that a dimension of a chain can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     /// The number right behind this cut; `None` if the numbers have no least one.
@@ -30,7 +30,7 @@ enum Place {
     Unknown,
 }
 
-/// Dimensions of which none is above the next one.
+/// Dimensions in order: the value of each is at most the value of the next.
 type Chain = Vec<u32>;
 
 /// The chains of a space.

@@ -1,3 +1,5 @@
+//! Tests of effects, intervals and verdicts, against figures of a second implementation.
+
 use super::*;
 
 fn a(text: &str) -> Amount {
