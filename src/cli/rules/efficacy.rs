@@ -226,7 +226,8 @@ fn told_of(rule: &RuleReport) -> Vec<String> {
     }
     if events.displaced > 0 {
         lines.push(format!(
-            "{}: limits refused {} entries while a position was open that it let in, in shadow",
+            "{}: limits refused {} entries while a position was open that it let in, in shadow, or \
+                that a repeat opened",
             rule.rule, events.displaced
         ));
     }
