@@ -11,6 +11,7 @@ use spoolgate_home::read::{View, real_seams};
 use spoolgate_host::clock::{Clock, SystemClock};
 use spoolgate_ledger::segment;
 use spoolgate_replay::rehearsal::{LINES, Rehearsal, rehearse};
+use spoolgate_rules::approval::APPROVERS_PATH;
 use spoolgate_rules::rule::RuleStatus;
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::answer::Answer;
@@ -23,9 +24,6 @@ use super::handover::{self, Person};
 use super::look;
 use super::output::Output;
 use super::progress::{Progress, log_bytes};
-
-/// The file that lists the approvers' keys, below the home.
-const APPROVERS_FILE: &str = "rules/approvers";
 
 /// The commands.
 #[derive(clap::Subcommand)]
@@ -213,9 +211,9 @@ pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exi
                     )
                 },
             )?;
-            if exit == Exit::Refused && home.join(APPROVERS_FILE).exists() {
+            if exit == Exit::Refused && home.join(APPROVERS_PATH).exists() {
                 output.remark(&format!(
-                    "with `{APPROVERS_FILE}`, no right in rules/principals.yaml approves {id}: sign \
+                    "with `{APPROVERS_PATH}`, no right in rules/principals.yaml approves {id}: sign \
                         its pending file with a key of that list (docs/rules.md)"
                 ));
             }

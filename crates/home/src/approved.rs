@@ -18,6 +18,7 @@ use spoolgate_gate::prepare::escaped;
 use spoolgate_gate::proposals::{Approver, Change as Step, approve};
 use spoolgate_gate::record::{EventKind, Record};
 use spoolgate_ledger::disk::Disk;
+use spoolgate_rules::approval::APPROVERS_PATH;
 use spoolgate_wire::ids::ProposalId;
 use spoolgate_wire::signing::sha256_hex;
 use spoolgate_wire::sshsig::{
@@ -25,8 +26,6 @@ use spoolgate_wire::sshsig::{
 };
 use spoolgate_wire::time::Time;
 
-/// File with the keys of approvers, below the home.
-pub(crate) const APPROVERS_FILE: &str = "rules/approvers";
 /// Folder of approved files, below the home.
 const APPROVED_DIR: &str = "proposals/approved";
 /// Largest file of a proposal, bytes.
@@ -34,10 +33,10 @@ const FILE_BYTES_MAX: usize = 128 * 1024;
 /// Interval between checks of the folder, milliseconds.
 const LOOK_MS: u64 = 1000;
 
-/// Reports whether only signatures approve proposals: whether anything is at [`APPROVERS_FILE`],
+/// Reports whether only signatures approve proposals: whether anything is at [`APPROVERS_PATH`],
 /// even if it cannot be read.
 pub(super) fn has_approvers(disk: &dyn Disk) -> bool {
-    !matches!(disk.stat(Path::new(APPROVERS_FILE)), Ok(None))
+    !matches!(disk.stat(Path::new(APPROVERS_PATH)), Ok(None))
 }
 
 /// Why the file of an approved proposal does not count.
@@ -56,13 +55,13 @@ enum NotCounted {
     #[error("{0}")]
     Refused(String),
     #[error(
-        "{APPROVERS_FILE} does not exist; approve with `spoolgate proposals approve`, or list the \
+        "{APPROVERS_PATH} does not exist; approve with `spoolgate proposals approve`, or list the \
             keys of approvers there"
     )]
     NoApprovers,
     #[error("`{}` does not exist or cannot be read", .0.display())]
     Unreadable(PathBuf),
-    #[error("{APPROVERS_FILE}: {0}")]
+    #[error("{APPROVERS_PATH}: {0}")]
     Approvers(SignersError),
     #[error("`{}`: {source}", path.display())]
     Signature {
@@ -174,7 +173,7 @@ impl Core {
             let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
             text.ok_or_else(|| NotCounted::Unreadable(path.to_owned()))
         };
-        let signers = Signers::read(&text(Path::new(APPROVERS_FILE), SIGNERS_BYTES_MAX)?)
+        let signers = Signers::read(&text(Path::new(APPROVERS_PATH), SIGNERS_BYTES_MAX)?)
             .map_err(NotCounted::Approvers)?;
         let mut name = path.as_os_str().to_owned();
         name.push(".sig");

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use walkdir::WalkDir;
 
+use spoolgate_rules::approval::APPROVERS_PATH;
 use spoolgate_rules::bundle::Bundle;
 use spoolgate_rules::rulebook::RulebookError;
 use spoolgate_rules::yaml::RULE_FILE_BYTES_MAX;
@@ -28,7 +29,7 @@ const SIGNS: [&str; 5] = ["core", "active", "sets", "tests", "safety.yaml"];
 
 /// Whether a file may be kept beside the rules without being part of them.
 fn is_ignored(name: &str) -> bool {
-    name.starts_with('.') || name == "README.md" || name == HALT_FILE || name == "approvers"
+    name.starts_with('.') || name == "README.md" || name == HALT_FILE
 }
 
 /// If `rules/HALT` exists, every entry is halted, whatever the file contains.
@@ -181,22 +182,19 @@ pub fn rule_files(dir: &Path) -> Result<Vec<FoundFile>, RulebookError> {
             continue;
         }
         let shown = shown(entry.path());
+        let path = format!("rules/{}", relative(&folder, entry.path()));
         let text = if !entry.file_type().is_file() {
             Err(RulebookError::new(
                 &shown,
                 None,
                 "not a regular file; links are not followed",
             ))
-        } else if !name.ends_with(".yaml") {
+        } else if !name.ends_with(".yaml") && path != APPROVERS_PATH {
             Err(RulebookError::new(&shown, None, "rule files end in .yaml"))
         } else {
             read_text(entry.path(), &shown)
         };
-        found.push(FoundFile {
-            path: format!("rules/{}", relative(&folder, entry.path())),
-            shown,
-            text,
-        });
+        found.push(FoundFile { path, shown, text });
     }
     // All of them: a wrong name, such as `role.yaml`, would leave the shipped roles in force in
     // silence.
@@ -256,10 +254,10 @@ fn load_roots(home: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Bundle, R
                     "not a regular file; links are not followed",
                 ));
             }
-            if !endings
+            let ends_well = endings
                 .iter()
-                .any(|ending| name.ends_with(&format!(".{ending}")))
-            {
+                .any(|ending| name.ends_with(&format!(".{ending}")));
+            if !ends_well && path != APPROVERS_PATH {
                 let wanted = endings.join(" or .");
                 return Err(RulebookError::new(
                     path,

@@ -7,6 +7,7 @@ extern crate spoolgate_no_schema as schemars;
 
 pub mod admission;
 pub mod admit;
+pub mod approval;
 pub mod bounds;
 pub mod bundle;
 pub mod command;

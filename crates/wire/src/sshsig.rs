@@ -201,6 +201,12 @@ impl Signers {
         Ok(Signers(signers))
     }
 
+    /// Returns the identities that have a key, sorted.
+    pub fn identities(&self) -> BTreeSet<&str> {
+        let signers = self.0.iter();
+        signers.map(|signer| signer.identity.as_str()).collect()
+    }
+
     /// Verifies a signature over `message` at the time `now`, and returns its signer.
     ///
     /// # Errors
