@@ -1,6 +1,7 @@
 //! `spoolgate proposals`: changes of rules that agents propose, and the approvers' decisions on
 //! them.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -11,14 +12,14 @@ use spoolgate_home::read::{View, real_seams};
 use spoolgate_host::clock::{Clock, SystemClock};
 use spoolgate_ledger::segment;
 use spoolgate_replay::rehearsal::{LINES, Rehearsal, rehearse};
-use spoolgate_rules::approval::APPROVERS_PATH;
+use spoolgate_rules::approval::{APPROVERS_PATH, Touch};
 use spoolgate_rules::rule::RuleStatus;
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::answer::Answer;
 use spoolgate_wire::code::Exit;
 use spoolgate_wire::ids::ProposalId;
 use spoolgate_wire::signing::sha256_hex;
-use spoolgate_wire::sshsig::{Signed, Signers};
+use spoolgate_wire::sshsig::Signers;
 
 use super::handover::{self, Person};
 use super::look;
@@ -262,21 +263,23 @@ fn verify(args: &VerifyArgs, output: &Output) -> Result<Exit> {
     });
     let signers = Signers::read(&text(&args.approvers)?)
         .map_err(|why| anyhow::anyhow!("`{}`: {why}", args.approvers.display()))?;
-    match signers.verify(
-        &read(&args.file)?,
-        &text(&signature)?,
-        SystemClock::default().now(),
-    ) {
-        Ok(Signed { identity, key }) => {
+    let refused = |why: &dyn Display| {
+        output.remark(&format!("`{}`: {why}", signature.display()));
+        Ok(Exit::Refused)
+    };
+    let now = SystemClock::default().now();
+    match signers.verify(&read(&args.file)?, &text(&signature)?, now) {
+        Ok(signed) => {
+            if let Err(why) = Touch::default().check(signed.token) {
+                return refused(&why);
+            }
             output.line(&super::output::plain(&format!(
-                "signed by {identity} with {key}"
+                "signed by {} with {}",
+                signed.identity, signed.key
             )))?;
             Ok(Exit::Success)
         }
-        Err(why) => {
-            output.remark(&format!("`{}`: {why}", signature.display()));
-            Ok(Exit::Refused)
-        }
+        Err(why) => refused(&why),
     }
 }
 

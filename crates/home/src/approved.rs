@@ -18,7 +18,7 @@ use spoolgate_gate::prepare::escaped;
 use spoolgate_gate::proposals::{Approver, Change as Step, approve};
 use spoolgate_gate::record::{EventKind, Record};
 use spoolgate_ledger::disk::Disk;
-use spoolgate_rules::approval::APPROVERS_PATH;
+use spoolgate_rules::approval::{APPROVERS_PATH, TouchError};
 use spoolgate_wire::ids::ProposalId;
 use spoolgate_wire::signing::sha256_hex;
 use spoolgate_wire::sshsig::{
@@ -68,6 +68,8 @@ enum NotCounted {
         path: PathBuf,
         source: SignatureError,
     },
+    #[error("`{}`: {source}", path.display())]
+    Touch { path: PathBuf, source: TouchError },
 }
 
 impl Home {
@@ -126,7 +128,7 @@ impl Home {
         if waits.is_none_or(|waits| waits.file_sha256 != sha256) {
             return Ok(Err(NotCounted::Edited));
         }
-        let Signed { identity, key } = match self.core.signed(path, bytes, now) {
+        let Signed { identity, key, .. } = match self.core.signed(path, bytes, now) {
             Ok(signed) => signed,
             Err(why) => return Ok(Err(why)),
         };
@@ -179,12 +181,20 @@ impl Core {
         name.push(".sig");
         let signature = PathBuf::from(name);
         let armored = text(&signature, SIGNATURE_BYTES_MAX)?;
-        signers
-            .verify(bytes, &armored, now)
-            .map_err(|source| NotCounted::Signature {
-                path: signature,
-                source,
-            })
+        let signed = match signers.verify(bytes, &armored, now) {
+            Ok(signed) => signed,
+            Err(source) => {
+                let path = signature;
+                return Err(NotCounted::Signature { path, source });
+            }
+        };
+        match self.rulebook.approval.touch.check(signed.token) {
+            Ok(()) => Ok(signed),
+            Err(source) => {
+                let path = signature;
+                Err(NotCounted::Touch { path, source })
+            }
+        }
     }
 
     /// Returns a file's bytes; `None` if it is missing, empty, too large or not a file.

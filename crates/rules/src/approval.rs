@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::bounds::{Bounded, OutOfBounds};
 use super::lint::line_from;
+use super::lint::meaning::{Warning, What};
 use super::rulebook::RulebookError;
 use super::yaml;
 use spoolgate_wire::ids::AreaName;
-use spoolgate_wire::sshsig::{SIGNERS_BYTES_MAX, Signers};
+use spoolgate_wire::sshsig::{SIGNERS_BYTES_MAX, Signed, Signers, Token};
 
 /// Path of the file below the home.
 pub const PATH: &str = "rules/approval.yaml";
@@ -47,6 +48,32 @@ spoolgate_wire::named! {
         Required = "required",
         /// Also that the key verified the person, by PIN or fingerprint.
         Pin = "pin",
+    }
+}
+
+/// Why the signature of a FIDO key is not enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TouchError {
+    /// Nobody touched the key.
+    #[error("nobody touched the FIDO key; sign with a key made without `-O no-touch-required`")]
+    Absent,
+    /// The key did not verify the person.
+    #[error("the FIDO key did not verify its user; sign with a key made with `-O verify-required`")]
+    Unverified,
+}
+
+impl Touch {
+    /// Checks what a FIDO key attests. A signature by a key in software (`None`) always passes.
+    ///
+    /// # Errors
+    /// Returns [`TouchError`] if that is not enough.
+    pub fn check(self, token: Option<Token>) -> Result<(), TouchError> {
+        match (self, token) {
+            (_, None) => Ok(()),
+            (_, Some(token)) if !token.is_present => Err(TouchError::Absent),
+            (Touch::Pin, Some(token)) if !token.is_verified => Err(TouchError::Unverified),
+            (Touch::Required | Touch::Pin, Some(_)) => Ok(()),
+        }
     }
 }
 
@@ -262,10 +289,42 @@ impl Approval {
         before.find(|area| area.fits(path)).unwrap_or(&self.rest)
     }
 
+    /// Returns the approvers of this area among the signers of verified signatures over one change.
+    /// Each counts once, and only if what its FIDO key attests is enough. The change is approved in
+    /// this area if there are at least [`Area::need`].
+    pub fn approving<'a>(
+        &self,
+        area: &Area,
+        signed: impl IntoIterator<Item = &'a Signed>,
+    ) -> BTreeSet<&'a str> {
+        let signed = signed.into_iter();
+        let counted = signed.filter(|signed| {
+            area.approvers.contains(&signed.identity) && self.touch.check(signed.token).is_ok()
+        });
+        counted.map(|signed| signed.identity.as_str()).collect()
+    }
+
     /// Returns all areas, in the order in which they are tried. There is at least one.
     pub fn areas(&self) -> impl Iterator<Item = &Area> {
         self.before.iter().chain([&self.rest])
     }
+}
+
+/// Returns a warning for each line of `rules/approvers` that counts for nothing because its key is
+/// of another type.
+pub fn warnings(signers: &Signers) -> Vec<Warning> {
+    let skipped = signers.skipped().iter();
+    let warnings = skipped.map(|skipped| {
+        let message = format!(
+            "a key of type `{}` approves nothing; use ssh-ed25519 or sk-ssh-ed25519@openssh.com",
+            skipped.key_type
+        );
+        Warning {
+            what: What::SkippedKey,
+            at: RulebookError::new(APPROVERS_PATH, Some(skipped.line), message),
+        }
+    });
+    warnings.collect()
 }
 
 fn read_signers(text: &str) -> Result<Signers, RulebookError> {
@@ -550,6 +609,60 @@ mod tests {
             let expected = format!("rules/approval.yaml:{line}: ");
             assert!(error.starts_with(&expected), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn approvers_count_once_and_with_the_touch_that_the_file_demands() {
+        let signed = |identity: &str, token: Option<(bool, bool)>| Signed {
+            identity: identity.to_owned(),
+            key: "SHA256:x".to_owned(),
+            token: token.map(|(is_present, is_verified)| Token {
+                is_present,
+                is_verified,
+            }),
+        };
+        let all = [
+            signed("ann@x", Some((false, true))),
+            signed("ann@x", None),
+            signed("ann@x", Some((true, true))),
+            signed("ben@x", Some((true, false))),
+            signed("eve@x", Some((true, true))),
+        ];
+        let approval = |touch| {
+            read(&format!(
+                "touch: {touch}\nareas: [{{name: rest, files: [''], approvers: [ann@x, ben@x], \
+                    need: 2}}]"
+            ))
+        };
+        let (required, pin) = (approval("required").unwrap(), approval("pin").unwrap());
+        let names = |approval: &Approval, which: std::ops::Range<usize>| {
+            let found = approval.approving(approval.area_of("x"), &all[which]);
+            found.into_iter().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&required, 0..5), ["ann@x", "ben@x"]);
+        assert_eq!(names(&pin, 0..5), ["ann@x"]);
+        assert!(names(&required, 0..1).is_empty(), "no touch");
+        assert!(names(&required, 4..5).is_empty(), "not of this area");
+        let absent = all[0].token;
+        assert_eq!(Touch::Required.check(absent), Err(TouchError::Absent));
+        assert_eq!(Touch::Pin.check(absent), Err(TouchError::Absent));
+        assert_eq!(Touch::Pin.check(all[3].token), Err(TouchError::Unverified));
+    }
+
+    #[test]
+    fn a_key_of_another_type_is_a_warning_and_no_approver() {
+        let list = format!("{ANN}ben@x ssh-rsa AAAA\n");
+        let (signers, approval) =
+            Approval::of(&BTreeMap::from([(APPROVERS_PATH.to_owned(), list.clone())])).unwrap();
+        assert!(approval.area_of("x").approvers.iter().eq(["ann@x"]));
+        let [warning] = &warnings(&signers.unwrap())[..] else {
+            panic!("not one warning")
+        };
+        let expected = "rules/approvers:2: a key of type `ssh-rsa` approves nothing";
+        assert!(warning.at.to_string().starts_with(expected), "{warning:?}");
+        let named = "areas: [{name: rest, files: [''], approvers: [ben@x], need: 1}]";
+        let error = Approval::of(&files(named, Some(&list))).unwrap_err();
+        assert!(error.message.contains("no usable key"), "{error}");
     }
 
     #[test]

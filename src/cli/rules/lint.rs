@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use serde::Serialize;
 use spoolgate_host::clock::{Clock, SystemClock};
-use spoolgate_rules::approval::Approval;
+use spoolgate_rules::approval::{self, Approval};
 use spoolgate_rules::lint::council;
 use spoolgate_rules::lint::meaning::{self, Warning};
 use spoolgate_rules::{RulebookError, admit, golden};
@@ -74,6 +74,7 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
             not_admitted = book.admit();
             of_book = council::warnings(&book);
             of_book.extend(book.doubts());
+            of_book.extend(book.approvers.iter().flat_map(approval::warnings));
         }
         other => {
             let fault = match other {

@@ -25,6 +25,7 @@ use spoolgate_host::rule_folder;
 use spoolgate_host::sandbox::files_of;
 use spoolgate_ledger::segment;
 use spoolgate_rules::Rulebook;
+use spoolgate_rules::approval;
 use spoolgate_rules::command::CommandRule;
 use spoolgate_rules::lint::council;
 use spoolgate_rules::lint::meaning::Warning;
@@ -127,6 +128,9 @@ impl Looking {
                 self.receivers(&book);
                 for Warning { at, .. } in council::warnings(&book) {
                     self.warn("council", Path::new(&at.file), &at.message, None);
+                }
+                for Warning { at, .. } in book.approvers.iter().flat_map(approval::warnings) {
+                    self.warn("approvers", Path::new(&at.file), &at.to_string(), None);
                 }
                 if let Ok(store) = &opened {
                     self.free_leases(&book, store);
