@@ -4,6 +4,7 @@
     clippy::unwrap_used,
     clippy::disallowed_methods,
     clippy::panic,
+    clippy::print_stderr,
     reason = "tests: a panic is a failure; these run git"
 )]
 

@@ -295,3 +295,26 @@ fn read_text(path: &Path, shown: &str) -> Result<String, RulebookError> {
     }
     String::from_utf8(bytes).map_err(|_| fail("not UTF-8".to_owned()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_of_approvers_is_the_only_file_without_an_ending() {
+        let home = tempfile::tempdir().unwrap();
+        let rules = home.path().join("rules");
+        fs::create_dir_all(rules.join("core")).unwrap();
+        fs::write(rules.join("approvers"), "ann\n").unwrap();
+        let bundle = load(home.path()).unwrap();
+        assert_eq!(bundle.files[APPROVERS_PATH], "ann\n");
+        let found = rule_files(&rules).unwrap();
+        assert_eq!((found.len(), found[0].path.as_str()), (1, APPROVERS_PATH));
+        for other in ["core/approvers", "approver"] {
+            fs::write(rules.join(other), "ann\n").unwrap();
+            let error = load(home.path()).unwrap_err();
+            assert_eq!(error.file, format!("rules/{other}"));
+            fs::remove_file(rules.join(other)).unwrap();
+        }
+    }
+}

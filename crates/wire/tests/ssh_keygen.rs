@@ -5,6 +5,8 @@
     clippy::unwrap_used,
     clippy::disallowed_methods,
     clippy::disallowed_types,
+    clippy::print_stderr,
+    clippy::print_stdout,
     reason = "tests: a panic is a failure; this one runs ssh-keygen"
 )]
 

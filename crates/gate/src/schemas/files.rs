@@ -86,7 +86,7 @@ pub static FILES: [HomeFile; 16] = [
     file::<ApprovalFile>(
         "rules.approval",
         "`rules/approval.yaml`: whose signatures a change of rules needs.",
-        &[about::AREAS, about::ONCE, FILE, WHOLE],
+        &[about::AREAS, about::ONCE, WHOLE],
     ),
     file::<Gateway>(
         "rules.gateway",

@@ -130,7 +130,9 @@ impl Looking {
                     self.warn("council", Path::new(&at.file), &at.message, None);
                 }
                 for Warning { at, .. } in book.approvers.iter().flat_map(approval::warnings) {
-                    self.warn("approvers", Path::new(&at.file), &at.to_string(), None);
+                    let line = at.line.unwrap_or_default();
+                    let message = format!("line {line}: {}", at.message);
+                    self.warn("approvers", Path::new(&at.file), &message, None);
                 }
                 if let Ok(store) = &opened {
                     self.free_leases(&book, store);
