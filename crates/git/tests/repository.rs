@@ -2,6 +2,9 @@
 
 #![allow(
     clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::string_slice,
     clippy::disallowed_methods,
     clippy::panic,
     clippy::print_stderr,

@@ -3,6 +3,9 @@
 
 #![allow(
     clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::string_slice,
     clippy::disallowed_methods,
     clippy::disallowed_types,
     clippy::print_stderr,
