@@ -211,6 +211,16 @@ impl<'a> Space<'a> {
         let first = readings.iter().position(relate::is_of_mail);
         let shared = |(at, reading)| first.filter(|_| relate::is_of_mail(reading)).unwrap_or(at);
         space.elements = readings.iter().enumerate().map(shared).collect();
+        for (reading, _) in readings
+            .iter()
+            .enumerate()
+            .filter(|(_, of)| relate::is_of_mail(of))
+        {
+            space.crowd(CrowdOf {
+                reading,
+                is_links: false,
+            });
+        }
         space.readings = readings;
         space
     }

@@ -17,6 +17,7 @@ use super::cover::{Exhausted, Steps};
 use super::expressions::{self, Combinations, EXPRESSIONS_MAX, Expression, NAMES_MAX, Spellings};
 use super::space::{Dimension, Values, View};
 use crate::rule::field::Kind;
+use crate::rule::host;
 
 /// The dimensions of one text.
 #[derive(Debug)]
@@ -40,6 +41,8 @@ enum Domain {
     Cell(u32),
     /// Some cell with a value.
     Some,
+    /// Any cell with a value, or that of a domain that cannot be compared.
+    Any,
 }
 
 /// Which expressions match which texts.
@@ -164,7 +167,7 @@ impl<'a> Text<'a> {
                 let count = dimensions.get(domain as usize).map_or(0, |of| of.count);
                 sides.meet(domain, &Cells::span(0, count))
             }
-            None => true,
+            Some(Domain::Any) | None => true,
         }
     }
 
@@ -307,23 +310,35 @@ impl Sides<'_> {
     }
 }
 
-/// Returns the domain of every cell of a value. Only that of a mail address follows from it.
+/// Returns the domain of every cell of a value; empty if it is independent.
 ///
-/// No request has an address that starts with `//` or a text that is no address, whose domains would
-/// be read as those of a URL: the payload would not be accepted.
+/// The domain of a mail address follows from it. No request has an address that starts with `//` or
+/// a text that is no address, whose domains would be read as those of a URL: its payload would not
+/// be accepted.
 fn domains(kind: Kind, value: &Dimension, domain: &Dimension) -> Vec<Domain> {
     let Values::Texts { named, .. } = &value.values else {
         return Vec::new();
     };
-    if kind != Kind::Address || named.len() > NAMES_MAX {
+    if !matches!(kind, Kind::Address | Kind::Text) || named.len() > NAMES_MAX {
         return Vec::new();
     }
-    let of_name = |name: &&str| {
-        let host = name.split_once('@').map_or("", |(_, host)| host);
-        domain.cell_of(host).map_or(Domain::Some, Domain::Cell)
+    let of_name = |name: &&str| match (kind, name.split_once('@')) {
+        (Kind::Address, Some((_, host))) => domain.cell_of(host).map_or(Domain::Any, Domain::Cell),
+        // Only case tells the spellings of such a text apart, which hosts do not depend on.
+        (Kind::Text, _)
+            if name.is_ascii() && !name.contains('k') && !name.contains("localhost") =>
+        {
+            match host::domain_of(name) {
+                Some(host) => domain.cell_of(&host).map_or(Domain::Any, Domain::Cell),
+                None => Domain::Cell(domain.odd()),
+            }
+        }
+        _ => Domain::Any,
     };
     let mut domains: Vec<Domain> = named.iter().map(of_name).collect();
-    domains.extend([Domain::Some, Domain::Cell(domain.odd())]);
+    if kind == Kind::Address {
+        domains.extend([Domain::Some, Domain::Cell(domain.odd())]);
+    }
     domains
 }
 
@@ -503,6 +518,24 @@ mod tests {
         assert_both_ways(&[&one], &[&to("matches", "'(?i)^a@'")], Incomparable);
         let others = to("not_in", "[a@x.example]");
         assert_both_ways(&[&to("matches", "^z")], &[&others], Tightening);
+    }
+
+    #[test]
+    fn the_domain_of_a_listed_text_is_known() {
+        let with = |text: &str, host: &str| {
+            let domain = subject("domain_in", &format!("[{host}]"));
+            format!("{}, {domain}", subject("eq", text))
+        };
+        let named = "www.x.example/a";
+        let one = subject("eq", named);
+        assert_both_ways(&[&one], &[&with(named, "www.x.example")], Same);
+        assert_both_ways(&[&one], &[&with(named, "y.example")], Loosening);
+        // The port of `LOCALHOST:80` would be read as something else.
+        let found = compared(
+            &[&subject("eq", "'localhost:80'")],
+            &[&with("'localhost:80'", "localhost")],
+        );
+        assert_eq!(found.direction, Loosening);
     }
 
     #[test]
