@@ -28,7 +28,7 @@ const AUTOMATON_BYTES_MAX: u64 = 1 << 20;
 /// How many times this size may be used while the automaton is built.
 const BUILDING: u64 = 4;
 /// Steps that building a byte of an automaton counts as.
-const BYTE_STEPS: u64 = 4;
+const BYTE_STEPS: u64 = 2;
 /// Steps that building an automaton counts as at least.
 const BUILD_STEPS: u64 = 2_000;
 

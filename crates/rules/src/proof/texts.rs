@@ -347,6 +347,7 @@ mod tests {
     use super::super::Direction::{self, Incomparable, Loosening, Same, Tightening};
     use super::super::{Comparison, STEPS_MAX, compare};
     use crate::rule::{Fact, RuleSet, Value};
+    use spoolgate_wire::gateway::GatewayCall;
 
     /// Compares rules of `email.send`: each text is the conditions of one.
     fn compared(before: &[&str], after: &[&str]) -> Comparison {
@@ -518,6 +519,26 @@ mod tests {
         assert_both_ways(&[&one], &[&to("matches", "'(?i)^a@'")], Incomparable);
         let others = to("not_in", "[a@x.example]");
         assert_both_ways(&[&to("matches", "^z")], &[&others], Tightening);
+    }
+
+    /// The proof relies on it: the domain of such a text is not that of its address.
+    #[test]
+    fn no_request_has_a_text_with_a_domain_that_is_no_address() {
+        for text in [
+            "x.example",
+            "https://x.example/",
+            "//a@x.example",
+            "//a/b@x.example",
+            "Ann <a@x.example>",
+        ] {
+            let mail = format!(r#"{{"to":["{text}"],"subject":"s","body":"b"}}"#);
+            assert!(GatewayCall::read("email.send", &mail).is_err(), "{text}");
+            let cc =
+                format!(r#"{{"to":["a@x.example"],"cc":["{text}"],"subject":"s","body":"b"}}"#);
+            assert!(GatewayCall::read("email.send", &cc).is_err(), "{text}");
+        }
+        let mail = r#"{"to":["a@x.example"],"subject":"s","body":"b"}"#;
+        assert!(GatewayCall::read("email.send", mail).is_ok());
     }
 
     #[test]
