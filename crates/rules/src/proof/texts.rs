@@ -461,6 +461,31 @@ mod tests {
     }
 
     #[test]
+    fn hostile_expressions_end_within_the_budget() {
+        let nested = r"(((a{0,9}){0,9}){0,9}){0,3}b";
+        let nasty = [
+            "[ab]*a[ab]{15}",
+            "x*y*z*(x|y|z){9}[xyz]{9}q",
+            r"(?i)\w+\w+\w+x",
+            r"(\w+\.)*\w+@(\w+\.)+\w+",
+            "(?s)^.*b.{8}c.*d.{8}e",
+            nested,
+        ];
+        let long = "([a-z]+[0-9]+){9}[^a-z]".repeat(21);
+        let foo = matches("foo");
+        for expression in nasty.into_iter().chain([long.as_str()]) {
+            let found = compared(&[&matches(expression)], &[&foo]);
+            assert_eq!(found.direction, Incomparable, "{expression}");
+            assert!(found.steps <= STEPS_MAX, "{expression}: {}", found.steps);
+        }
+        let all: Vec<String> = nasty.iter().map(|text| matches(text)).collect();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        let found = compared(&all, &all[1..]);
+        assert_eq!(found.direction, Loosening);
+        assert!(found.steps <= STEPS_MAX, "{}", found.steps);
+    }
+
+    #[test]
     fn a_listed_text_matches_as_all_its_spellings_do() {
         let foo = subject("eq", "foo");
         assert_both_ways(&[&foo], &[&matches("(?i)^foo$")], Same);
