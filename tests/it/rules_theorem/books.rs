@@ -381,7 +381,16 @@ fn other_values(dice: &mut Dice, set: &NamedSet) -> NamedSet {
     let texts: Vec<String> = set.values.keys().cloned().collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     match dice.below(3) {
-        0 => set.values = values(dice, &["a", "b", "x", "a.example", "x@a.example", "mon"]),
+        0 => {
+            let texts = ["a", "b", "x", "a.example", "x@a.example", "mon"];
+            // A set file with an entry of another kind is refused.
+            let kind = set.kind.kind();
+            let entries: Vec<&str> = texts
+                .into_iter()
+                .filter(|text| kind.entry(text).as_deref() == Some(text))
+                .collect();
+            set.values = values(dice, &entries);
+        }
         1 => set.values.retain(|_, _| !dice.one_in(3)),
         _ => set.values.extend(values(dice, &texts)),
     }
