@@ -353,6 +353,54 @@ fn split(rules: &[(String, String)], at: usize) -> Files {
     split
 }
 
+/// Expressions as they are written.
+fn compare_expressions() {
+    let one = |when: &str| book(&[rule("x", "reject", when)]);
+    let subject = |op: &str, value: &str| {
+        one(&format!(
+            "{{field: order.thesis, op: {op}, value: '{value}'}}"
+        ))
+    };
+    let before = subject("matches", "foo");
+    for (name, other) in [("foo|bar", "foo|bar"), ("(?i)foo", "(?i)foo")] {
+        let other = subject("matches", other);
+        let name = format!("expression foo -> {name}");
+        measure(&name, &before, &other, Direction::Tightening, 501);
+    }
+    measure(
+        "eq foo -> ^foo",
+        &subject("eq", "foo"),
+        &subject("matches", "^foo"),
+        Direction::Tightening,
+        501,
+    );
+}
+
+/// Returns the longest time that expressions take whose automata are large.
+fn hostile_expressions() -> Duration {
+    let mut worst = Duration::ZERO;
+    for nasty in NASTY {
+        let long = nasty.repeat(500 / nasty.len());
+        // Not every expression may be that long.
+        let fits = |text: &&str| compiled(text, PATTERN_SIZE_MAX).is_ok();
+        for text in [nasty, long.as_str()].into_iter().filter(fits) {
+            let (before, after) = expressions(&[text, "foo"], 2);
+            let name = format!("expression {}", &text[..text.len().min(35)]);
+            worst = worst.max(hostile_pair(&name, &before, &after));
+        }
+    }
+    let nasty: Vec<&str> = NASTY
+        .into_iter()
+        .filter(|text| compiled(text, PATTERN_SIZE_MAX).is_ok())
+        .collect();
+    for count in [1, 4, 6] {
+        let (before, after) = expressions(&nasty, count);
+        let name = format!("{} expressions, {count} of a text", nasty.len());
+        worst = worst.max(hostile_pair(&name, &before, &after));
+    }
+    worst
+}
+
 fn main() {
     for count in [20, 1000] {
         let rules = usual(count);
@@ -401,25 +449,7 @@ fn main() {
             rounds,
         );
     }
-    let one = |when: &str| book(&[rule("x", "reject", when)]);
-    let subject = |op: &str, value: &str| {
-        one(&format!(
-            "{{field: order.thesis, op: {op}, value: '{value}'}}"
-        ))
-    };
-    let foo = subject("matches", "foo");
-    for (name, other) in [("foo|bar", "foo|bar"), ("(?i)foo", "(?i)foo")] {
-        let other = subject("matches", other);
-        let name = format!("expression foo -> {name}");
-        measure(&name, &foo, &other, Direction::Tightening, 501);
-    }
-    measure(
-        "eq foo -> ^foo",
-        &subject("eq", "foo"),
-        &subject("matches", "^foo"),
-        Direction::Tightening,
-        501,
-    );
+    compare_expressions();
     let all = rule("all", "reject", "");
     let mut worst = Duration::ZERO;
     // One less than the most that there may be.
@@ -455,25 +485,7 @@ fn main() {
             ));
         }
     }
-    for nasty in NASTY {
-        let long = nasty.repeat(500 / nasty.len());
-        // Not every expression may be that long.
-        let fits = |text: &&str| compiled(text, PATTERN_SIZE_MAX).is_ok();
-        for text in [nasty, long.as_str()].into_iter().filter(fits) {
-            let (before, after) = expressions(&[text, "foo"], 2);
-            let name = format!("expression {}", &text[..text.len().min(35)]);
-            worst = worst.max(hostile_pair(&name, &before, &after));
-        }
-    }
-    let nasty: Vec<&str> = NASTY
-        .into_iter()
-        .filter(|text| compiled(text, PATTERN_SIZE_MAX).is_ok())
-        .collect();
-    for count in [1, 4, 6] {
-        let (before, after) = expressions(&nasty, count);
-        let name = format!("{} expressions, {count} of a text", nasty.len());
-        worst = worst.max(hostile_pair(&name, &before, &after));
-    }
+    worst = worst.max(hostile_expressions());
     let memory = getrusage(UsageWho::RUSAGE_SELF).unwrap().max_rss();
     println!("hostile, worst: {worst:.1?}; peak memory of this program {memory} KiB");
 }

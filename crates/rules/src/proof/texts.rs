@@ -423,7 +423,7 @@ mod tests {
 
     #[test]
     fn expressions_are_compared_by_what_they_match() {
-        let foo = matches("foo");
+        let other = matches("foo");
         for (before, after, expect) in [
             ("foo", "foo|bar", Tightening),
             ("foo", "(?i)foo", Tightening),
@@ -444,7 +444,7 @@ mod tests {
         }
         let (one, two) = (matches("fo+"), matches("bar"));
         assert_both_ways(&[&matches("fo+|bar")], &[&one, &two], Same);
-        let found = compared(&[&foo], &[&matches("foo|bar")]);
+        let found = compared(&[&other], &[&matches("foo|bar")]);
         assert_eq!(shown(&found), ["bar"]);
     }
 
@@ -472,9 +472,9 @@ mod tests {
             nested,
         ];
         let long = "([a-z]+[0-9]+){9}[^a-z]".repeat(21);
-        let foo = matches("foo");
+        let other = matches("foo");
         for expression in nasty.into_iter().chain([long.as_str()]) {
-            let found = compared(&[&matches(expression)], &[&foo]);
+            let found = compared(&[&matches(expression)], &[&other]);
             assert_eq!(found.direction, Incomparable, "{expression}");
             assert!(found.steps <= STEPS_MAX, "{expression}: {}", found.steps);
         }
@@ -487,11 +487,11 @@ mod tests {
 
     #[test]
     fn a_listed_text_matches_as_all_its_spellings_do() {
-        let foo = subject("eq", "foo");
-        assert_both_ways(&[&foo], &[&matches("(?i)^foo$")], Same);
-        assert_both_ways(&[&foo], &[&matches("(?i)foo")], Tightening);
+        let equal = subject("eq", "foo");
+        assert_both_ways(&[&equal], &[&matches("(?i)^foo$")], Same);
+        assert_both_ways(&[&equal], &[&matches("(?i)foo")], Tightening);
         // FOO is equal, too.
-        assert_both_ways(&[&foo], &[&matches("^foo$")], Loosening);
+        assert_both_ways(&[&equal], &[&matches("^foo$")], Loosening);
         // The sign of Kelvin is a `k` in both, a long s only in the expression.
         assert_both_ways(&[&subject("eq", "kg")], &[&matches("(?i)^kg$")], Same);
         assert_both_ways(
