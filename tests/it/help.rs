@@ -45,6 +45,7 @@ const ENDS: &[(&str, i32, &str)] = &[
         1,
         "no case has one of the rules act",
     ),
+    ("rules test --mutate", 1, "no case is at the limit"),
     ("selftest --strict", 1, "some limits can never bind"),
     ("status --only gate", 0, "the rest of the line follows"),
     ("services activate bank", 1, "it is active"),
@@ -66,6 +67,11 @@ const ENDS: &[(&str, i32, &str)] = &[
         "the dry run ends last",
     ),
     ("rules diff", 1, "the other checkout is looser"),
+    (
+        "rules ask --action order.submit",
+        3,
+        "a limit order of this size is held",
+    ),
 ];
 
 /// The examples that are not run: a part of the line, and why.

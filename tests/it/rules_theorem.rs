@@ -3,6 +3,7 @@
 //! why; and on small finite worlds the prover agrees with the enumeration of everything, in both
 //! directions.
 
+mod asked;
 mod books;
 mod brute;
 mod facts;

@@ -1,6 +1,8 @@
-//! `spoolgate rules`: shows rules and tries them out. Everything here only reads.
+//! `spoolgate rules`: shows rules and tries them out. Everything here only reads rules.
 
+mod ask;
 mod backtest;
+mod cases;
 mod change;
 mod diff;
 mod efficacy;
@@ -34,8 +36,12 @@ pub(super) enum Command {
     Lint(lint::Args),
     /// Run the golden cases in rules/tests.
     Test(test::Args),
+    /// Make golden cases from rules: beside each condition, left out, and not known.
+    Cases(cases::Args),
     /// Show for each rule which conditions hold of a request, and what would have to change.
     Explain(explain::Args),
+    /// Show what the rules do to requests of which only some facts are given.
+    Ask(ask::Args),
     /// Compare two rulebooks: is the new one tighter, looser, or neither?
     Diff(diff::Args),
 }
@@ -48,7 +54,9 @@ pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exi
         Command::Fields(args) => fields::run(args, output),
         Command::Lint(args) => lint::run(home, args, output),
         Command::Test(args) => test::run(home, args, output),
+        Command::Cases(args) => cases::run(home, args, output),
         Command::Explain(args) => explain::run(home, args, output),
+        Command::Ask(args) => ask::run(home, args, output),
         Command::Diff(args) => diff::run(home, args, output),
     }
 }

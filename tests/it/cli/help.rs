@@ -3,7 +3,7 @@
 use super::*;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 134] = [
+const COMMANDS: [&str; 136] = [
     "",
     "actions",
     "actions open",
@@ -136,7 +136,9 @@ const COMMANDS: [&str; 134] = [
     "schema",
     "completions",
     "man",
+    "rules ask",
     "rules backtest",
+    "rules cases",
     "rules efficacy",
 ];
 
