@@ -1,16 +1,18 @@
 //! `spoolgate proposals`: changes of rules that agents propose, and the approvers' decisions on
 //! them.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
-use spoolgate_gate::proposals::{Proposed, diff, pending_file};
+use spoolgate_gate::proposals::{Found, Masked, Proposed, diff, masked, pending_file};
 use spoolgate_home::index::proposals::{ProposalRow, Standing};
 use spoolgate_home::read::{View, real_seams};
 use spoolgate_host::clock::{Clock, SystemClock};
 use spoolgate_ledger::segment;
 use spoolgate_replay::rehearsal::{LINES, Rehearsal, rehearse};
+use spoolgate_rules::Rulebook;
 use spoolgate_rules::rule::RuleStatus;
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::answer::Answer;
@@ -148,6 +150,9 @@ struct Listed<'a> {
     line: u64,
     #[serde(flatten)]
     proposed: &'a Proposed,
+    /// What masks that the change loosens its rule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    alone: Option<Masked>,
     #[serde(skip_serializing_if = "Option::is_none")]
     replay: Option<Rehearsal>,
 }
@@ -159,6 +164,7 @@ pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exi
         Command::Show(ShowArgs { id, replay }) => {
             let (view, row, proposed) = find(home, *id)?;
             let status = status(&view, &row, &proposed);
+            let alone = alone(&view, &proposed, &mut BTreeMap::new());
             let replay = if *replay == 0 {
                 None
             } else {
@@ -169,6 +175,7 @@ pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exi
                     status,
                     line: row.seq,
                     proposed: &proposed,
+                    alone,
                     replay,
                 })?;
             } else {
@@ -176,6 +183,13 @@ pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exi
                 let text = pending_file(&proposed).map_err(anyhow::Error::msg)?;
                 text.lines()
                     .try_for_each(|line| output.line(&super::output::plain(line)))?;
+                if let Some(masked) = alone {
+                    output.line(&format!(
+                        "{}, {}",
+                        proposed.direction.as_str(),
+                        masked.in_words()
+                    ))?;
+                }
                 replay.iter().try_for_each(|replay| {
                     output.line(&format!("replay: {}", replay.in_words()))
                 })?;
@@ -343,13 +357,16 @@ fn replayed(
 fn list(home: &Path, args: &ListArgs, output: &Output) -> Result<Exit> {
     let (view, _) = look::view(home)?;
     let mut rows = Vec::new();
+    let mut books = BTreeMap::new();
     for (row, proposed) in view.proposals(args.lines, args.pending)? {
         let status = status(&view, &row, &proposed);
+        let alone = alone(&view, &proposed, &mut books);
         if output.is_json() {
             output.json(&Listed {
                 status,
                 line: row.seq,
                 proposed: &proposed,
+                alone,
                 replay: None,
             })?;
             continue;
@@ -369,7 +386,10 @@ fn list(home: &Path, args: &ListArgs, output: &Output) -> Result<Exit> {
             by.to_string(),
             rule_id.to_string(),
             super::output::short(&kind.in_words(), 60),
-            direction.as_str().to_owned(),
+            match alone {
+                Some(masked) => format!("{}, {}", direction.as_str(), masked.in_words()),
+                None => direction.as_str().to_owned(),
+            },
             status.to_owned(),
         ]);
     }
@@ -394,6 +414,26 @@ fn list(home: &Path, args: &ListArgs, output: &Output) -> Result<Exit> {
         )?;
     }
     Ok(Exit::Success)
+}
+
+/// Returns what masks that a proposal loosens its rule, under the rulebook that it was judged
+/// under; `None` also if that is lost. `books` keeps rulebooks by hash.
+fn alone(
+    view: &View,
+    proposed: &Proposed,
+    books: &mut BTreeMap<String, Option<Rulebook>>,
+) -> Option<Masked> {
+    if !matches!(proposed.direction, Found::Same | Found::Tightening) {
+        return None;
+    }
+    let base = &proposed.base;
+    let before = books.entry(base.clone());
+    let before = before.or_insert_with(|| view.rulebook_of(base).ok());
+    let before = before.as_ref()?;
+    let after = before
+        .with_rule(&proposed.path, proposed.new.as_deref())
+        .ok()?;
+    masked(&before.ruleset, &after.ruleset, &proposed.rule_id)
 }
 
 /// Returns the standing of a proposal or, if it was applied, the present status of its rule.
