@@ -735,18 +735,16 @@ fn the_agent_proposes_from_what_its_rule_would_have_saved() {
     let own = rules
         .iter()
         .find(|rule| rule["rule"] == "limit-entries-only");
-    let effect: f64 = own.unwrap()["effect"].as_str().unwrap().parse().unwrap();
-    let proposed = of_action(&home_of(&dir), "rule.propose").len();
-    assert_eq!(proposed, 2, "the demo's, and the agent's: {told}");
-    let became = match effect > 0.0 {
-        true => "applied by its proof",
-        false => "waits for an approver",
-    };
-    assert!(told.contains(became), "{effect}: {told}");
-    // A rule in force that cost is not suspended by an agent alone.
+    let effect = own.unwrap()["effect"].as_str().unwrap();
+    assert!(effect.starts_with('-'), "the trial cost that day: {effect}");
+    assert!(
+        told.contains("Suspend") && told.contains("waits for an approver"),
+        "{told}"
+    );
+    // A rule on trial that saved comes into force without people: it only tightens.
     let home = home_of(&dir);
-    let costly = r#"{"rules":[{"rule":"limit-entries-only","status":"active","verdict":"HARMFUL",
-        "effect":"-3","day_count":25,"events":{"closed":40,"repeats":0,"instead":0}}]}"#;
+    let saved = r#"{"rules":[{"rule":"limit-entries-only","status":"shadow","verdict":"VALIDATED",
+        "effect":"3","day_count":25,"events":{"closed":40,"repeats":0,"instead":0}}]}"#;
     let mut watch = with_program("spoolgate");
     let mut watch = watch
         .args(["--home", home.to_str().unwrap(), "watch"])
@@ -768,7 +766,7 @@ fn the_agent_proposes_from_what_its_rule_would_have_saved() {
         .stdin
         .take()
         .unwrap()
-        .write_all(costly.as_bytes())
+        .write_all(saved.as_bytes())
         .unwrap();
     let done = child.wait_with_output().unwrap();
     watch.kill().unwrap();
@@ -776,9 +774,11 @@ fn the_agent_proposes_from_what_its_rule_would_have_saved() {
     assert!(done.status.success(), "{}", show(&done));
     let told = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(
-        told.contains("Suspend") && told.contains("waits for an approver"),
+        told.contains("Activate") && told.contains("applied by its proof"),
         "{told}"
     );
+    let file = fs::read_to_string(home.join("rules/active/limit-entries-only.yaml")).unwrap();
+    assert!(file.contains("status: active"), "{file}");
 }
 
 #[test]

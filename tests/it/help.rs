@@ -67,10 +67,11 @@ const ENDS: &[(&str, i32, &str)] = &[
         "the dry run ends last",
     ),
     ("rules diff", 1, "the other checkout is looser"),
+    ("--nearest", 3, "a limit order of this size is held"),
     (
         "rules ask --action order.submit",
-        3,
-        "a limit order of this size is held",
+        1,
+        "a rule refuses orders at the market",
     ),
 ];
 

@@ -3,6 +3,8 @@
 //! Conditions on given facts are decided by the code that decides requests. What remains of each
 //! rule goes to the prover, which finds what the other facts can change.
 
+pub mod nearest;
+
 use std::collections::BTreeMap;
 
 use crate::proof::{STEPS_MAX, Witness};

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 use spoolgate_host::clock::{Clock, SystemClock};
 use spoolgate_rules::Rulebook;
+use spoolgate_rules::ask::nearest::{self, Changed};
 use spoolgate_rules::ask::{self, Asked, Given, Open};
 use spoolgate_rules::golden::{self, name_of, show};
 use spoolgate_rules::nearest::did_you_mean;
@@ -32,7 +33,8 @@ use crate::cli::output::{Output, plain};
         spoolgate rules ask --action email.send --as trend-bot \
         'payload.to[]=x@new.example' time.of_day=23:00\n  spoolgate rules ask --action order.submit --as trend-bot \
         order.size=0.02 --unknown order.risk\n  spoolgate --format json rules ask --action \
-        order.submit order.order_type=market | jq -r .softest\n\nFacts that are not given stay \
+        order.submit order.order_type=market | jq -r .softest\n  spoolgate rules ask --action \
+        order.submit order.size=0.02 order.order_type=limit --nearest\n\nFacts that are not given stay \
         open: the answer is for all requests that have the given ones. Only rules are asked,\nnot \
         limits, allowlists or permissions. Nothing is written, and no gate has to run. Exit code \
         of the hardest outcome:\n0 accepted, 3 held, 1 refused; 2 if a name or a value does not \
@@ -54,6 +56,9 @@ pub(crate) struct Args {
     /// A field whose value is not known.
     #[arg(long, value_name = "NAME")]
     unknown: Vec<String>,
+    /// Also show the smallest change of the given facts with which the request passes the rules.
+    #[arg(long)]
+    nearest: bool,
     /// A home, or a folder that is its `rules`; default: the home, with what its gate has approved.
     #[arg(long, value_name = "DIR")]
     rules: Option<PathBuf>,
@@ -74,6 +79,18 @@ struct AskedView<'a> {
     /// Facts of a request with the softest outcome, if not all have the same.
     example: Option<Json>,
     is_proved: bool,
+    /// Changes of facts with which the request passes; empty if none were found, absent if not
+    /// asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nearest: Option<Vec<ChangeView>>,
+}
+
+/// A change of a fact as JSON output.
+#[derive(Serialize)]
+struct ChangeView {
+    fact: String,
+    from: Json,
+    to: Json,
 }
 
 /// A rule that acts whatever the other facts are, as JSON output.
@@ -138,9 +155,23 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         rules: &rules,
         program,
     };
+    let nearest = (args.nearest && asked.hardest > Then::Warn).then(|| {
+        let (action, settable) = (args.action.as_str(), settable(program, &given));
+        let then = |changed: &[Changed]| after(program, &given, changed);
+        nearest::nearest(program, action, &given, &settable, &then, &around)
+    });
     match output.is_json() {
-        true => output.json(&book.view(&args.action, &asked))?,
-        false => book.print(&asked, output)?,
+        true => {
+            let mut view = book.view(&args.action, &asked);
+            view.nearest = nearest.map(|found| book.changes(&given, &found.unwrap_or_default()));
+            output.json(&view)?;
+        }
+        false => {
+            book.print(&asked, output)?;
+            if let Some(found) = nearest {
+                output.line(&plain(&book.told(&given, found.as_deref())))?;
+            }
+        }
     }
     Ok(match asked.hardest {
         Then::Warn => Exit::Success,
@@ -204,6 +235,53 @@ fn given(
         Some((slot, fact.or_else(follows)?))
     });
     Ok(given.collect())
+}
+
+/// Returns the given facts that the sender of a request sets.
+fn settable(program: &Program, given: &BTreeMap<usize, Given>) -> Vec<usize> {
+    let slots = given.keys().filter(|slot| {
+        program.readings.get(**slot).is_some_and(|reading| {
+            let name = reading.to_string();
+            let is_derived = ["request.", "payload.bytes", "payload.host"];
+            facts::is_of_request(reading) && !is_derived.iter().any(|of| name.starts_with(of))
+        })
+    });
+    slots.copied().collect()
+}
+
+/// Returns the facts that are given after a change: those that are computed from a changed one are
+/// open again.
+fn after(
+    program: &Program,
+    given: &BTreeMap<usize, Given>,
+    changed: &[Changed],
+) -> BTreeMap<usize, Given> {
+    let mut after = given.clone();
+    let names = changed
+        .iter()
+        .filter_map(|(slot, _)| program.readings.get(*slot));
+    let names: Vec<String> = names.map(ToString::to_string).collect();
+    let is_other_book = names
+        .iter()
+        .any(|name| ["order.symbol", "strategy.name"].contains(&name.as_str()));
+    after.retain(|slot, _| {
+        program.readings.get(*slot).is_none_or(|reading| {
+            let name = reading.to_string();
+            let lasts = ["time.", "request.", "portfolio."];
+            match reading {
+                Reading::Field(_) if facts::is_of_request(reading) => true,
+                Reading::Field(_) if name.starts_with("order.") => false,
+                Reading::Field(_) => !is_other_book || lasts.iter().any(|it| name.starts_with(it)),
+                Reading::Count { .. } => true,
+                Reading::Sum { of, .. } | Reading::Distinct { of, .. } | Reading::FirstSeen(of) => {
+                    !names.iter().any(|name| name == of.name)
+                }
+            }
+        })
+    });
+    let changed = changed.iter().cloned();
+    after.extend(changed.map(|(slot, fact)| (slot, Given::Exactly(fact))));
+    after
 }
 
 /// Parses one fact; an array has this one element.
@@ -331,7 +409,43 @@ impl Asking<'_> {
                 .as_ref()
                 .map(|example| facts::views(self.program.readings.iter().zip(example))),
             is_proved: asked.is_proved,
+            nearest: None,
         }
+    }
+
+    fn changes(&self, given: &BTreeMap<usize, Given>, changed: &[Changed]) -> Vec<ChangeView> {
+        let views = changed.iter().filter_map(|(slot, to)| {
+            let reading = self.program.readings.get(*slot)?;
+            let Given::Exactly(from) = given.get(slot)? else {
+                return None;
+            };
+            Some(ChangeView {
+                fact: name_of(reading),
+                from: facts::view(reading, from),
+                to: facts::view(reading, to),
+            })
+        });
+        views.collect()
+    }
+
+    /// Says with which change the request passes.
+    fn told(&self, given: &BTreeMap<usize, Given>, changed: Option<&[Changed]>) -> String {
+        let Some(changed) = changed else {
+            return "no change of these facts was found with which it passes".to_owned();
+        };
+        let told = changed.iter().filter_map(|(slot, to)| {
+            let reading = self.program.readings.get(*slot)?;
+            let Given::Exactly(from) = given.get(slot)? else {
+                return None;
+            };
+            let name = name_of(reading);
+            Some(format!(
+                "{name} {} -> {}",
+                show(reading, from),
+                show(reading, to)
+            ))
+        });
+        format!("{} passes", told.collect::<Vec<_>>().join(", "))
     }
 
     fn print(&self, asked: &Asked, output: &Output) -> Result<()> {

@@ -222,3 +222,139 @@ fn a_question_about_what_does_not_exist_is_told_the_nearest() {
         err(&done)
     );
 }
+
+#[test]
+fn the_smallest_change_that_passes_is_named_and_passes() {
+    let size = |value: &str| format!("  - {{field: order.size, op: gt, value: {value}}}\n");
+    let checkout = Checkout::new(&[
+        ("core/cap.yaml", &rule("cap", "reject", &size("0.005"))),
+        (
+            "core/market.yaml",
+            &rule(
+                "market",
+                "hold",
+                &format!(
+                    "  - {{field: order.order_type, op: eq, value: market}}\n{}",
+                    size("0.001")
+                ),
+            ),
+        ),
+        (
+            "core/sum.yaml",
+            &rule(
+                "sum",
+                "reject",
+                "  - {field: history.sum, of: order.size, window_s: 60, op: gt, value: 9}\n",
+            ),
+        ),
+    ]);
+    let asked = |facts: &[&str]| {
+        let mut more = vec!["order.submit", "--nearest"];
+        more.extend(facts);
+        let done = ask(&checkout, &more);
+        out(&done).lines().last().unwrap().to_owned()
+    };
+    let known = "history.sum(order.size, 60s)=1";
+    for (facts, said) in [
+        // The sum with the order is not known after a change of its size.
+        (
+            &["order.size=0.006", "order.order_type=limit", known][..],
+            "no change of these",
+        ),
+        (
+            &["order.size=0.004", "order.order_type=market", known],
+            "order.order_type \"market\" -> \"limit\" passes",
+        ),
+    ] {
+        assert!(
+            asked(facts).starts_with(said),
+            "{facts:?}: {}",
+            asked(facts)
+        );
+    }
+    fs::remove_file(checkout.0.path().join("rules/core/sum.yaml")).unwrap();
+    for (facts, said) in [
+        (
+            &["order.size=0.006", "order.order_type=limit"][..],
+            "order.size 0.006 -> 0.005 passes",
+        ),
+        (
+            &["order.size=0.006", "order.order_type=market"],
+            "order.size 0.006 -> 0.001 passes",
+        ),
+        (&["order.size=0.006"], "order.size 0.006 -> 0.001 passes"),
+        (
+            &["order.order_type=market"],
+            "no change of these facts was found with which it passes",
+        ),
+        (&["order.size=0.001"], "accepted whatever else"),
+    ] {
+        assert_eq!(asked(facts), said, "{facts:?}");
+    }
+}
+
+#[test]
+fn made_cases_are_written_once_the_same_and_leave_no_mutant() {
+    let size = "  - {field: order.size, op: gt, value: 0.005}\n";
+    let checkout = Checkout::new(&[
+        ("core/cap.yaml", &rule("cap", "reject", size)),
+        (
+            "tests/own.yaml",
+            "cases:\n  - {name: large, action: order.submit, facts: {order.size: 1}, expect: reject, rules: [cap]}\n",
+        ),
+    ]);
+    let done = checkout.run("test", &["--mutate"]);
+    ends(&done, 1);
+    let told = out(&done);
+    assert!(
+        told.contains(
+            "cap.yaml:5: no case notices that `order.size gt 0.005` becomes `order.size gte 0.005`"
+        ),
+        "{told}"
+    );
+    let dir = checkout.0.path().to_str().unwrap();
+    let json = spoolgate(
+        Path::new("/nonexistent"),
+        &["--format", "json", "rules", "test", dir, "--mutate"],
+    );
+    ends(&json, 1);
+    let living = out(&json);
+    let living: Vec<Value> = living
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .filter(|line: &Value| line.get("mutant").is_some())
+        .collect();
+    assert_eq!(living[0]["change"], "operator", "{living:?}");
+    assert!(
+        living
+            .iter()
+            .any(|it| it["change"] == "dropped" && it.get("becomes").is_none())
+    );
+    let made = checkout.0.path().join("rules/tests/made.yaml");
+    let make = |more: &[&str]| {
+        let mut args = vec!["rules", "cases", "--rules", dir];
+        args.extend(more);
+        spoolgate(Path::new("/nonexistent"), &args)
+    };
+    let made = made.to_str().unwrap();
+    ends(&make(&["--write", made]), 0);
+    let first = fs::read(made).unwrap();
+    ends(&make(&["cap", "--write", made]), 0);
+    assert_eq!(
+        fs::read(made).unwrap(),
+        first,
+        "the same for the same rules"
+    );
+    ends(&checkout.run("test", &["--mutate", "--coverage", "100"]), 0);
+    let own = checkout.0.path().join("rules/tests/own.yaml");
+    let done = make(&["--write", own.to_str().unwrap()]);
+    ends(&done, 2);
+    assert!(
+        err(&done).contains("was not made by this command"),
+        "{}",
+        err(&done)
+    );
+    let done = make(&["cop"]);
+    ends(&done, 2);
+    assert!(err(&done).contains("did you mean `cap`?"), "{}", err(&done));
+}
