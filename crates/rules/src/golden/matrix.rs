@@ -19,13 +19,23 @@ pub struct Matrix {
     #[schemars(schema_with = "super::action_schema")]
     pub action: String,
     /// One fact, with the value of each row.
-    #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
+    #[schemars(schema_with = "rows_schema")]
     pub rows: BTreeMap<String, Vec<Scalar>>,
     /// Another fact, with the value of each column.
     #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
     pub columns: BTreeMap<String, Vec<Operand>>,
     /// The outcomes of each row, in the order of the columns.
     pub expect: BTreeMap<String, Vec<Expect>>,
+}
+
+#[cfg(feature = "schema")]
+fn rows_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "object", "minProperties": 1, "maxProperties": 1,
+        "additionalProperties": {
+            "type": "array", "minItems": 1, "items": {"type": ["string", "number", "boolean"]},
+        },
+    })
 }
 
 impl Matrix {
