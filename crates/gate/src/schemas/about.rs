@@ -195,7 +195,8 @@ pub(crate) const STRATEGY: Condition = condition(
 /// Golden cases.
 pub(crate) const CASES: Condition = condition(
     "cases",
-    "No two cases have the same name, facts are named as conditions name them, and `expect: \
+    "It has `cases` or `matrix`, and a matrix says one outcome for each of its rows and columns. \
+        No two cases have the same name, facts are named as conditions name them, and `expect: \
         accept` goes with `rules: []` and nothing else.",
 );
 
