@@ -19,8 +19,12 @@ const LISTED_MAX: usize = 32;
 /// A fact that is changed, by its position in [`Program::readings`].
 pub type Changed = (usize, Fact<'static>);
 
-/// How far a value is from the present one; names are all equally far.
-type Distance = f64;
+/// How far a value is from the present one, in millionths of it; all names are as far as a number
+/// that is doubled.
+type Distance = u64;
+
+/// The distance of names.
+const OTHER: Distance = 1_000_000;
 
 /// Returns the fewest facts to change, and of equally many the nearest, so that every request with
 /// the given facts passes. `settable` are the facts that may change; `then` returns the facts that
@@ -40,8 +44,8 @@ pub fn nearest(
     let mut tries = TRIES_MAX;
     for count in 1..=CHANGES_MAX.min(values.len()) {
         let mut combined = Vec::new();
-        combine(&values, count, 0.0, &mut Vec::new(), &mut combined, tries);
-        combined.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+        combine(&values, count, 0, &mut Vec::new(), &mut combined, tries);
+        combined.sort_by_key(|(distance, _)| *distance);
         for (_, changes) in combined {
             tries = tries.checked_sub(1)?;
             let asked = ask(program, action, &then(&changes), around);
@@ -77,7 +81,7 @@ fn combine(
             combine(
                 rest,
                 count.saturating_sub(1),
-                far + distance,
+                far.saturating_add(*distance),
                 chosen,
                 combined,
                 most,
@@ -121,7 +125,7 @@ fn candidates(
                 .map(|number| (far(*present, number), known(Value::Number(number))))
                 .collect()
         }
-        Value::Flag(flag) => vec![(1.0, known(Value::Flag(!flag)))],
+        Value::Flag(flag) => vec![(OTHER, known(Value::Flag(!flag)))],
         Value::Text(present) => {
             let mut texts: BTreeSet<&str> = BTreeSet::new();
             if let Kind::Word(words) = kind {
@@ -140,7 +144,7 @@ fn candidates(
             }
             let texts = texts.into_iter().filter(|text| *text != present.as_ref());
             texts
-                .map(|text| (1.0, known(Value::Text(text.to_owned().into()))))
+                .map(|text| (OTHER, known(Value::Text(text.to_owned().into()))))
                 .collect()
         }
     }
@@ -148,7 +152,90 @@ fn candidates(
 
 /// Returns the distance of two numbers, relative to the first.
 fn far(from: Amount, to: Amount) -> Distance {
-    let number = |amount: Amount| amount.to_string().parse::<f64>().unwrap_or(f64::MAX);
-    let base = number(from).abs();
-    (number(to) - number(from)).abs() / if base > 0.0 { base } else { 1.0 }
+    let base = if from.is_zero() {
+        Amount::ONE
+    } else {
+        from.abs()
+    };
+    let apart = to.checked_sub(from).map(Amount::abs);
+    let scaled = apart.and_then(|it| it.checked_mul(Amount::from_i64(1_000_000)));
+    scaled
+        .and_then(|scaled| scaled.div_floor_count(base))
+        .unwrap_or(Distance::MAX)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::golden::name_of;
+    use crate::rule::{Entries, RuleSet};
+    use spoolgate_wire::time::Time;
+
+    #[test]
+    fn fewer_changes_come_first_and_then_nearer_ones() {
+        let rule = |id: &str, when: &str| {
+            let text = format!(
+                "id: {id}\nstatus: active\napplies_to: {{action: order.submit}}\nwhen: [{when}]\n\
+                    then: reject\nmessage: no\n"
+            );
+            (format!("rules/core/{id}.yaml"), text)
+        };
+        let rules = [
+            rule(
+                "gap",
+                "{field: order.size, op: gt, value: 2}, {field: order.size, op: lt, value: 9}",
+            ),
+            rule(
+                "side",
+                "{field: order.side, op: eq, value: sell}, {field: order.size, op: gte, value: 1}",
+            ),
+            rule("type", "{field: order.order_type, op: eq, value: stop}"),
+        ];
+        let rules = rules
+            .iter()
+            .map(|(path, text)| (path.as_str(), text.as_str()));
+        let rules = RuleSet::compile(rules, []).unwrap();
+        let program = rules.programs.get("order.submit").unwrap();
+        let entries = Entries::default();
+        let around = Around {
+            now: Time::EPOCH,
+            entries: &entries,
+            task: None,
+        };
+        let found = |size: &str, side: &str, kind: &str| {
+            let given = program.readings.iter().enumerate().map(|(slot, reading)| {
+                let fact = match name_of(reading).as_str() {
+                    "order.size" => Fact::number(Amount::parse_wire(size).unwrap()),
+                    "order.side" => Fact::text(side.to_owned()),
+                    _ => Fact::text(kind.to_owned()),
+                };
+                (slot, Given::Exactly(fact))
+            });
+            let given: BTreeMap<usize, Given> = given.collect();
+            let settable: Vec<usize> = given.keys().copied().collect();
+            let then = |changed: &[Changed]| {
+                let mut after = given.clone();
+                let changed = changed.iter().cloned();
+                after.extend(changed.map(|(slot, fact)| (slot, Given::Exactly(fact))));
+                after
+            };
+            let found = nearest(program, "order.submit", &given, &settable, &then, &around);
+            let told = found.unwrap().into_iter().map(|(slot, fact)| {
+                let reading = &program.readings[slot];
+                format!(
+                    "{} {}",
+                    name_of(reading),
+                    crate::golden::show(reading, &fact)
+                )
+            });
+            told.collect::<Vec<_>>()
+        };
+        assert_eq!(found("3", "buy", "limit"), ["order.size 2"]);
+        assert_eq!(found("8", "buy", "limit"), ["order.size 9"]);
+        assert_eq!(found("9.1", "sell", "limit"), ["order.size 0.9"]);
+        assert_eq!(found("1", "sell", "limit"), ["order.size 0.9"]);
+        let two = found("3", "buy", "stop");
+        assert_eq!((two.len(), two[0].as_str()), (2, "order.size 2"), "{two:?}");
+    }
 }

@@ -151,7 +151,6 @@ fn made_cases_pass_and_notice_every_moved_threshold() {
             }
         }
     }
-    println!("{made} cases; {living} of {all} mutants live");
     assert!(made > 3_000 && living * 100 < all, "{made} {living} {all}");
 }
 
