@@ -161,41 +161,7 @@ struct Listed<'a> {
 pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     match command {
         Command::List(args) => list(home, args, output),
-        Command::Show(ShowArgs { id, replay }) => {
-            let (view, row, proposed) = find(home, *id)?;
-            let status = status(&view, &row, &proposed);
-            let alone = alone(&view, &proposed, &mut BTreeMap::new());
-            let replay = if *replay == 0 {
-                None
-            } else {
-                replayed(home, &view, &row, &proposed, *replay, output)?
-            };
-            if output.is_json() {
-                output.json(&Listed {
-                    status,
-                    line: row.seq,
-                    proposed: &proposed,
-                    alone,
-                    replay,
-                })?;
-            } else {
-                output.line(&format!("{id} is {status} (ledger line {})", row.seq))?;
-                let text = pending_file(&proposed).map_err(anyhow::Error::msg)?;
-                text.lines()
-                    .try_for_each(|line| output.line(&super::output::plain(line)))?;
-                if let Some(masked) = alone {
-                    output.line(&format!(
-                        "{}, {}",
-                        proposed.direction.as_str(),
-                        masked.in_words()
-                    ))?;
-                }
-                replay.iter().try_for_each(|replay| {
-                    output.line(&format!("replay: {}", replay.in_words()))
-                })?;
-            }
-            Ok(Exit::Success)
-        }
+        Command::Show(args) => show(home, args, output),
         Command::Diff(IdArgs { id }) => {
             let (_, _, Proposed { path, old, new, .. }) = find(home, *id)?;
             let text = diff::unified(&path, old.as_deref(), new.as_deref());
@@ -264,6 +230,42 @@ pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exi
             )
         }
     }
+}
+
+fn show(home: &Path, ShowArgs { id, replay }: &ShowArgs, output: &Output) -> Result<Exit> {
+    let (view, row, proposed) = find(home, *id)?;
+    let status = status(&view, &row, &proposed);
+    let alone = alone(&view, &proposed, &mut BTreeMap::new());
+    let replay = if *replay == 0 {
+        None
+    } else {
+        replayed(home, &view, &row, &proposed, *replay, output)?
+    };
+    if output.is_json() {
+        output.json(&Listed {
+            status,
+            line: row.seq,
+            proposed: &proposed,
+            alone,
+            replay,
+        })?;
+    } else {
+        output.line(&format!("{id} is {status} (ledger line {})", row.seq))?;
+        let text = pending_file(&proposed).map_err(anyhow::Error::msg)?;
+        text.lines()
+            .try_for_each(|line| output.line(&super::output::plain(line)))?;
+        if let Some(masked) = alone {
+            output.line(&format!(
+                "{}, {}",
+                proposed.direction.as_str(),
+                masked.in_words()
+            ))?;
+        }
+        replay
+            .iter()
+            .try_for_each(|replay| output.line(&format!("replay: {}", replay.in_words())))?;
+    }
+    Ok(Exit::Success)
 }
 
 fn verify(args: &VerifyArgs, output: &Output) -> Result<Exit> {

@@ -99,6 +99,16 @@ fn a_question_says_what_holds_whatever_else() {
             "{more:?} {fault}"
         );
     }
+}
+
+#[test]
+fn entries_of_sets_expire_and_json_has_the_same_answer() {
+    let checkout = mail_rules();
+    let asked = |more: &[&str]| {
+        let done = ask(&checkout, more);
+        (done.status.code(), out(&done), err(&done))
+    };
+    let stranger = "payload.to[]=x@new.example";
     let bob = [
         "email.send",
         "payload.to[]=bob@x.example",
