@@ -18,6 +18,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::time::{ClockId, clock_gettime};
 use spoolgate_rules::proof::{Comparison, Direction, STEPS_MAX, compare};
 use spoolgate_rules::rule::RuleSet;
+use spoolgate_rules::rule::ruleset::{PATTERN_SIZE_MAX, compiled};
 
 /// Rule files: path and text.
 type Files = Vec<(String, String)>;
@@ -271,6 +272,57 @@ fn expiring(count: usize, endings: usize) -> (Files, Files) {
     (rules.collect(), sets.collect())
 }
 
+/// Expressions of which some have large automata, some large products, and some none at all.
+const NASTY: [&str; 20] = [
+    "[ab]*a[ab]{15}",
+    r"\w{50}",
+    ".{200}x",
+    r"(?i)\w+\w+\w+x",
+    "[^a]*a.{12}b",
+    "(a|b|ab)*c(a?){50}a{50}",
+    "(?s).{0,60}x.{0,60}y",
+    r"\d{13,16}",
+    r"(\w+\.)*\w+@(\w+\.)+\w+",
+    "x*y*z*(x|y|z){9}[xyz]{9}q",
+    r"\bfoo\b",
+    "(((a{0,9}){0,9}){0,9}){0,3}b",
+    r"\w\s\d[^a]\W.{30}",
+    "(.*a){12}",
+    "(?i)(a?b?c?d?e?f?g?h?){14}z",
+    "([a-z]+[0-9]+){9}[^a-z]",
+    "^(([a-z])+.)+[A-Z]([a-z])+$",
+    "(x+x+)+y",
+    "(.{1,20}a){5}",
+    "(?s)^.*b.{8}c.*d.{8}e",
+];
+
+/// Rules with `count` expressions on each of some texts, and one without a condition.
+fn expressions(of: &[&str], count: usize) -> (RuleSet, RuleSet) {
+    let fields = [
+        "council.proposer",
+        "council.summary",
+        "council.diff",
+        "'council.files_changed[]'",
+        "'council.metrics[]'",
+    ];
+    let rules = of.chunks(count).enumerate().flat_map(|(nth, chunk)| {
+        let field = fields[nth % fields.len()];
+        let rule = move |at: usize, text: &str| {
+            let when = format!("{{field: {field}, op: matches, value: '{text}'}}");
+            let (path, text) = rule(&format!("x{nth:02}-{at:02}"), "reject", &when);
+            (path, text.replace("order.submit", "council.request"))
+        };
+        chunk
+            .iter()
+            .enumerate()
+            .map(move |(at, text)| rule(at, text))
+    });
+    let rules: Files = rules.collect();
+    let (path, text) = rule("all", "reject", "");
+    let all = (path, text.replace("order.submit", "council.request"));
+    (book(&[vec![all], rules.clone()].concat()), book(&rules))
+}
+
 /// Is everything still covered without the one rule that covers everything?
 fn hostile_pair(name: &str, before: &RuleSet, after: &RuleSet) -> Duration {
     let begun = spent();
@@ -299,6 +351,54 @@ fn split(rules: &[(String, String)], at: usize) -> Files {
     split[at] = half("half-one", "gt");
     split.push(half("half-two", "lte"));
     split
+}
+
+/// Expressions as they are written.
+fn compare_expressions() {
+    let one = |when: &str| book(&[rule("x", "reject", when)]);
+    let subject = |op: &str, value: &str| {
+        one(&format!(
+            "{{field: order.thesis, op: {op}, value: '{value}'}}"
+        ))
+    };
+    let before = subject("matches", "foo");
+    for (name, other) in [("foo|bar", "foo|bar"), ("(?i)foo", "(?i)foo")] {
+        let other = subject("matches", other);
+        let name = format!("expression foo -> {name}");
+        measure(&name, &before, &other, Direction::Tightening, 501);
+    }
+    measure(
+        "eq foo -> ^foo",
+        &subject("eq", "foo"),
+        &subject("matches", "^foo"),
+        Direction::Tightening,
+        501,
+    );
+}
+
+/// Returns the longest time that expressions take whose automata are large.
+fn hostile_expressions() -> Duration {
+    let mut worst = Duration::ZERO;
+    for nasty in NASTY {
+        let long = nasty.repeat(500 / nasty.len());
+        // Not every expression may be that long.
+        let fits = |text: &&str| compiled(text, PATTERN_SIZE_MAX).is_ok();
+        for text in [nasty, long.as_str()].into_iter().filter(fits) {
+            let (before, after) = expressions(&[text, "foo"], 2);
+            let name = format!("expression {}", &text[..text.len().min(35)]);
+            worst = worst.max(hostile_pair(&name, &before, &after));
+        }
+    }
+    let nasty: Vec<&str> = NASTY
+        .into_iter()
+        .filter(|text| compiled(text, PATTERN_SIZE_MAX).is_ok())
+        .collect();
+    for count in [1, 4, 6] {
+        let (before, after) = expressions(&nasty, count);
+        let name = format!("{} expressions, {count} of a text", nasty.len());
+        worst = worst.max(hostile_pair(&name, &before, &after));
+    }
+    worst
 }
 
 fn main() {
@@ -349,6 +449,7 @@ fn main() {
             rounds,
         );
     }
+    compare_expressions();
     let all = rule("all", "reject", "");
     let mut worst = Duration::ZERO;
     // One less than the most that there may be.
@@ -384,6 +485,7 @@ fn main() {
             ));
         }
     }
+    worst = worst.max(hostile_expressions());
     let memory = getrusage(UsageWho::RUSAGE_SELF).unwrap().max_rss();
     println!("hostile, worst: {worst:.1?}; peak memory of this program {memory} KiB");
 }

@@ -5,12 +5,11 @@
 #
 # Shows: `rule.propose` of an agent; the pending file that the gate writes; a branch for review; an approval by
 # `ssh-keygen -Y sign`; what a runner checks before the merge; the gate applying what was merged, and nothing else (a signature
-# of somebody who is no approver is tried first); and check-rules.sh over the rule file that came of it, which only tightens,
+# of somebody who is no approver is tried first); and `rules review` over the rule file that came of it, which only tightens,
 # and over a change that loosens it, which needs a signature of its own.
 # Needs git, ssh-keygen and spoolgate on PATH. Exit code 0: the rule is in force and refuses.
 set -eu
 
-here=$(cd "$(dirname "$0")" && pwd)
 work=${1:-$(mktemp -d)}
 mkdir -p "$work"
 work=$(cd "$work" && pwd)
@@ -35,7 +34,7 @@ git clone -q "$work/origin.git" "$work/desk" 2> /dev/null
 cd "$work/desk"
 git checkout -q -B main
 cp -r "$home/rules" .
-mkdir ci && cp "$here/check-rules.sh" ci/
+mkdir proposals && cp -r "$home/proposals/theses" proposals/
 git add . && git commit -q -m "rules of the gate" && git push -q origin main
 
 say "an agent proposes a rule for everybody; that waits for people"
@@ -87,11 +86,10 @@ rm "$home/proposals/approved/"*
 
 say "alice reads it, signs it, and it is merged"
 approve_as alice "approved"
-# What a runner asks of the branch: the approvers of main, the script of main.
+# What a runner asks of the branch, with the approvers of main and the program of main.
 git show "origin/main:rules/approvers" > "$work/approvers"
 spoolgate proposals verify "proposals/approved/$id.yaml" --approvers "$work/approvers" || fail "alice's signature does not verify"
-git show "origin/main:ci/check-rules.sh" > "$work/check-rules.sh"
-sh "$work/check-rules.sh" origin/main HEAD
+spoolgate rules review origin/main HEAD
 git push -q origin "HEAD:$id"
 cd "$work/desk"
 git checkout -q main && git fetch -q origin && git merge -q --no-ff -m "Merge $id" "origin/$id" && git push -q origin main
@@ -107,21 +105,23 @@ git checkout -q -b "$id-applied"
 mkdir -p rules/active
 cp "$home/rules/active/no-large-entries.yaml" rules/active/
 git add . && git commit -q -m "$id: as the gate applied it"
-sh "$work/check-rules.sh" main HEAD
+spoolgate rules review main HEAD
 git checkout -q main && git merge -q --ff-only "$id-applied" && git push -q origin main
 
 say "a change that loosens it fails until an approver signs that very change"
 git checkout -q -b looser
 sed -i 's/0\.02/0.03/' rules/active/no-large-entries.yaml
 git commit -q -a -m "larger entries"
-if sh "$work/check-rules.sh" main HEAD > "$work/check.log" 2>&1; then fail "a loosening passed unsigned"; fi
-tail -n 1 "$work/check.log"
-sh "$work/check-rules.sh" --print main > "$work/change.txt"
-ssh-keygen -q -Y sign -n spoolgate -f "$work/alice" "$work/change.txt"
-mkdir -p proposals/approvals
-mv "$work/change.txt.sig" "proposals/approvals/$(sha256sum < "$work/change.txt" | cut -c-64).sig"
+code=0
+spoolgate rules review main HEAD --statement "$work/change.json" || code=$?
+[ "$code" -eq 3 ] || fail "a loosening passed unsigned"
+ssh-keygen -q -Y sign -n spoolgate -f "$work/alice" "$work/change.json"
+folder=proposals/approvals/$(sha256sum < "$work/change.json" | cut -c-64)
+mkdir -p "$folder"
+mv "$work/change.json" "$folder/statement.json"
+mv "$work/change.json.sig" "$folder/alice.sig"
 git add . && git commit -q -m "approval of alice"
-sh "$work/check-rules.sh" main HEAD
+spoolgate rules review main HEAD
 
 say "an entry beyond the rule, as the gate decides it now"
 echo '{"strategy":"trend","symbol":"BTC-USD","side":"buy","size":"0.025","order_type":"limit","price":"6760","stop_price":"6600",

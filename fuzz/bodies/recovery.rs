@@ -75,6 +75,7 @@ fn genesis() -> (&'static str, String) {
         semantics: 1,
         changes: vec![Change::RulebookLoaded {
             hash: "0".repeat(64),
+            approved: None,
         }],
     }))
 }

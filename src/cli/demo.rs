@@ -41,6 +41,11 @@ const QUOTES: (&str, &[u8]) = (
     "lean-coinbase-minute-btcusd_20180405_quote.zip",
     include_bytes!("../../examples/market/lean-coinbase-minute-btcusd_20180405_quote.zip"),
 );
+/// The owner's rule. An agent proposes another, on trial in shadow.
+const RULE: (&str, &str) = (
+    "rules/core/pause-after-stop-out.yaml",
+    include_str!("demo_rule.yaml"),
+);
 /// The seed of all keys, ids and nonces, so that every run writes the same ledger bytes.
 const SEED: u64 = 20_180_405;
 
@@ -50,6 +55,7 @@ const WHERE_TO_LOOK: &str = "  answers             HOME/spool/out/
   the ledger          HOME/audit/log-00000001.jsonl   (jq reads it)
   one decision        spoolgate --home HOME audit show buy-big
   the council's case  spoolgate --home HOME council show CASE
+  what rules saved    spoolgate --home HOME rules efficacy --time-stop-minutes 240
   what runs           spoolgate --home HOME strategies list
   admitted tasks      HOME/spool/forward/agents/   (spoolgate admit verify FILE)
   a role's brief      spoolgate --home HOME council brief CASE \"Risk Officer\"
@@ -130,6 +136,12 @@ impl Demo {
             &safety,
             text.replace("floor_bytes: 268435456", "floor_bytes: 0"),
         )?;
+        let (path, text) = RULE;
+        let path = root.join(path);
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        fs::write(path, text)?;
         let clock = Arc::new(ManualClock::at(Time::parse(&format!("{DATE}T00:00:00Z"))?));
         let seams = Seams {
             disk: Arc::new(RealDisk::open(root)?),

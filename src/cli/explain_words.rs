@@ -314,7 +314,18 @@ pub(super) fn change(change: &Change) -> String {
         Change::Proposal(step) => of_proposal(step),
         Change::Approvals(step) => of_approvals(step),
         Change::Actions(step) => of_actions(step),
-        Change::RulebookLoaded { hash } => format!("the rulebook {hash} came into force"),
+        Change::RulebookLoaded { hash, approved } => {
+            let by = approved.iter().flat_map(|it| it.by.keys()).cloned();
+            let by: Vec<String> = by.collect();
+            let by = match by.as_slice() {
+                [] => String::new(),
+                by => format!(", approved by {}", by.join(", ")),
+            };
+            format!("the rulebook {hash} came into force{by}")
+        }
+        Change::RulebookRefused(refused) => {
+            format!("the rulebook {} lacks approvals", refused.hash)
+        }
         Change::ProgramChanged { version, .. } => {
             format!("spoolgate {version} writes from here on")
         }

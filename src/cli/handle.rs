@@ -143,7 +143,7 @@ pub(super) fn rules_of(dir: &Path, in_force: &Rulebook) -> Result<Rulebook> {
     }
 }
 
-/// A request that may lack a signature and other fields, as people and `rules diff` write it.
+/// A request that may lack a signature and other fields, as people and `rules review` write it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Draft<'a> {

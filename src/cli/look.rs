@@ -71,11 +71,12 @@ pub(super) fn rules_apart(home: &Path, view: &View) -> Option<String> {
     });
     match is_same {
         Ok(true) => None,
-        Ok(false) => Some(
-            "the rule files were changed and are not in force yet; `spoolgate run --until-idle` or \
-                a watcher loads them"
+        Ok(false) => Some(match &view.state.rulebook.refused {
+            Some(refused) => refused.in_words(),
+            None => "the rule files were changed and are not in force yet; `spoolgate run \
+                --until-idle` or a watcher loads them"
                 .to_owned(),
-        ),
+        }),
         Err(_) if view.state.rulebook.fault.is_some() => None,
         Err(fault) => Some(format!(
             "rule file {fault}: no gate has tried to load it yet; older rules are in force"

@@ -1,31 +1,32 @@
 //! `spoolgate proposals`: changes of rules that agents propose, and the approvers' decisions on
 //! them.
 
+use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
-use spoolgate_gate::proposals::{Proposed, diff, pending_file};
+use spoolgate_gate::proposals::{Found, Masked, Proposed, diff, masked, pending_file};
 use spoolgate_home::index::proposals::{ProposalRow, Standing};
 use spoolgate_home::read::{View, real_seams};
 use spoolgate_host::clock::{Clock, SystemClock};
 use spoolgate_ledger::segment;
 use spoolgate_replay::rehearsal::{LINES, Rehearsal, rehearse};
+use spoolgate_rules::Rulebook;
+use spoolgate_rules::approval::{APPROVERS_PATH, Touch};
 use spoolgate_rules::rule::RuleStatus;
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::answer::Answer;
 use spoolgate_wire::code::Exit;
 use spoolgate_wire::ids::ProposalId;
 use spoolgate_wire::signing::sha256_hex;
-use spoolgate_wire::sshsig::{Signed, Signers};
+use spoolgate_wire::sshsig::Signers;
 
 use super::handover::{self, Person};
 use super::look;
 use super::output::Output;
 use super::progress::{Progress, log_bytes};
-
-/// The file that lists the approvers' keys, below the home.
-const APPROVERS_FILE: &str = "rules/approvers";
 
 /// The commands.
 #[derive(clap::Subcommand)]
@@ -148,6 +149,9 @@ struct Listed<'a> {
     line: u64,
     #[serde(flatten)]
     proposed: &'a Proposed,
+    /// What masks that the change loosens its rule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    alone: Option<Masked>,
     #[serde(skip_serializing_if = "Option::is_none")]
     replay: Option<Rehearsal>,
 }
@@ -156,32 +160,7 @@ struct Listed<'a> {
 pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     match command {
         Command::List(args) => list(home, args, output),
-        Command::Show(ShowArgs { id, replay }) => {
-            let (view, row, proposed) = find(home, *id)?;
-            let status = status(&view, &row, &proposed);
-            let replay = if *replay == 0 {
-                None
-            } else {
-                replayed(home, &view, &row, &proposed, *replay, output)?
-            };
-            if output.is_json() {
-                output.json(&Listed {
-                    status,
-                    line: row.seq,
-                    proposed: &proposed,
-                    replay,
-                })?;
-            } else {
-                output.line(&format!("{id} is {status} (ledger line {})", row.seq))?;
-                let text = pending_file(&proposed).map_err(anyhow::Error::msg)?;
-                text.lines()
-                    .try_for_each(|line| output.line(&super::output::plain(line)))?;
-                replay.iter().try_for_each(|replay| {
-                    output.line(&format!("replay: {}", replay.in_words()))
-                })?;
-            }
-            Ok(Exit::Success)
-        }
+        Command::Show(args) => show(home, args, output),
         Command::Diff(IdArgs { id }) => {
             let (_, _, Proposed { path, old, new, .. }) = find(home, *id)?;
             let text = diff::unified(&path, old.as_deref(), new.as_deref());
@@ -213,9 +192,9 @@ pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exi
                     )
                 },
             )?;
-            if exit == Exit::Refused && home.join(APPROVERS_FILE).exists() {
+            if exit == Exit::Refused && home.join(APPROVERS_PATH).exists() {
                 output.remark(&format!(
-                    "with `{APPROVERS_FILE}`, no right in rules/principals.yaml approves {id}: sign \
+                    "with `{APPROVERS_PATH}`, no right in rules/principals.yaml approves {id}: sign \
                         its pending file with a key of that list (docs/rules.md)"
                 ));
             }
@@ -252,6 +231,42 @@ pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exi
     }
 }
 
+fn show(home: &Path, ShowArgs { id, replay }: &ShowArgs, output: &Output) -> Result<Exit> {
+    let (view, row, proposed) = find(home, *id)?;
+    let status = status(&view, &row, &proposed);
+    let alone = alone(&view, &proposed, &mut BTreeMap::new());
+    let replay = if *replay == 0 {
+        None
+    } else {
+        replayed(home, &view, &row, &proposed, *replay, output)?
+    };
+    if output.is_json() {
+        output.json(&Listed {
+            status,
+            line: row.seq,
+            proposed: &proposed,
+            alone,
+            replay,
+        })?;
+    } else {
+        output.line(&format!("{id} is {status} (ledger line {})", row.seq))?;
+        let text = pending_file(&proposed).map_err(anyhow::Error::msg)?;
+        text.lines()
+            .try_for_each(|line| output.line(&super::output::plain(line)))?;
+        if let Some(masked) = alone {
+            output.line(&format!(
+                "{}, {}",
+                proposed.direction.as_str(),
+                masked.in_words()
+            ))?;
+        }
+        replay
+            .iter()
+            .try_for_each(|replay| output.line(&format!("replay: {}", replay.in_words())))?;
+    }
+    Ok(Exit::Success)
+}
+
 fn verify(args: &VerifyArgs, output: &Output) -> Result<Exit> {
     let read = super::handle::read_input;
     let text = |path: &Path| -> Result<String> {
@@ -264,21 +279,23 @@ fn verify(args: &VerifyArgs, output: &Output) -> Result<Exit> {
     });
     let signers = Signers::read(&text(&args.approvers)?)
         .map_err(|why| anyhow::anyhow!("`{}`: {why}", args.approvers.display()))?;
-    match signers.verify(
-        &read(&args.file)?,
-        &text(&signature)?,
-        SystemClock::default().now(),
-    ) {
-        Ok(Signed { identity, key }) => {
+    let refused = |why: &dyn Display| {
+        output.remark(&format!("`{}`: {why}", signature.display()));
+        Ok(Exit::Refused)
+    };
+    let now = SystemClock::default().now();
+    match signers.verify(&read(&args.file)?, &text(&signature)?, now) {
+        Ok(signed) => {
+            if let Err(why) = Touch::default().check(signed.token) {
+                return refused(&why);
+            }
             output.line(&super::output::plain(&format!(
-                "signed by {identity} with {key}"
+                "signed by {} with {}",
+                signed.identity, signed.key
             )))?;
             Ok(Exit::Success)
         }
-        Err(why) => {
-            output.remark(&format!("`{}`: {why}", signature.display()));
-            Ok(Exit::Refused)
-        }
+        Err(why) => refused(&why),
     }
 }
 
@@ -343,13 +360,16 @@ fn replayed(
 fn list(home: &Path, args: &ListArgs, output: &Output) -> Result<Exit> {
     let (view, _) = look::view(home)?;
     let mut rows = Vec::new();
+    let mut books = BTreeMap::new();
     for (row, proposed) in view.proposals(args.lines, args.pending)? {
         let status = status(&view, &row, &proposed);
+        let alone = alone(&view, &proposed, &mut books);
         if output.is_json() {
             output.json(&Listed {
                 status,
                 line: row.seq,
                 proposed: &proposed,
+                alone,
                 replay: None,
             })?;
             continue;
@@ -369,7 +389,10 @@ fn list(home: &Path, args: &ListArgs, output: &Output) -> Result<Exit> {
             by.to_string(),
             rule_id.to_string(),
             super::output::short(&kind.in_words(), 60),
-            direction.as_str().to_owned(),
+            match alone {
+                Some(masked) => format!("{}, {}", direction.as_str(), masked.in_words()),
+                None => direction.as_str().to_owned(),
+            },
             status.to_owned(),
         ]);
     }
@@ -394,6 +417,26 @@ fn list(home: &Path, args: &ListArgs, output: &Output) -> Result<Exit> {
         )?;
     }
     Ok(Exit::Success)
+}
+
+/// Returns what masks that a proposal loosens its rule, under the rulebook that it was judged
+/// under; `None` also if that is lost. `books` keeps rulebooks by hash.
+fn alone(
+    view: &View,
+    proposed: &Proposed,
+    books: &mut BTreeMap<String, Option<Rulebook>>,
+) -> Option<Masked> {
+    if !matches!(proposed.direction, Found::Same | Found::Tightening) {
+        return None;
+    }
+    let base = &proposed.base;
+    let before = books.entry(base.clone());
+    let before = before.or_insert_with(|| view.rulebook_of(base).ok());
+    let before = before.as_ref()?;
+    let after = before
+        .with_rule(&proposed.path, proposed.new.as_deref())
+        .ok()?;
+    masked(&before.ruleset, &after.ruleset, &proposed.rule_id)
 }
 
 /// Returns the standing of a proposal or, if it was applied, the present status of its rule.

@@ -107,7 +107,7 @@ for dir in my-checkout main-checkout old new draft; do
 done
 sed -i 's/0.015/0.05/' my-checkout/rules/core/no-entries-high-funding.yaml new/rules/core/no-entries-high-funding.yaml
 sed -i 's/0.015/0.012/' main-checkout/rules/core/no-entries-high-funding.yaml
-any spoolgate rules diff main-checkout my-checkout --witness witness.json
+any spoolgate rules review main-checkout my-checkout --witness witness.json
 vkey=$(spoolgate --format json audit verify | sed 's/.*"log_key":"\([^"]*\)".*/\1/')
 line=$(spoolgate --format json audit query --request req-1 | head -n 1 | sed 's/.*"seq":\([0-9]*\),.*/\1/')
 spoolgate audit prove "$line" --out "$line.tlog-proof" > ../out 2>&1

@@ -715,6 +715,72 @@ fn is_run_by(test: &str, file: &str, all: &BTreeMap<String, Vec<String>>) -> boo
     }
 }
 
+/// A day is no evidence: without a verdict the agent leaves its rule alone. By the sign of the day's
+/// effect it proposes what follows, and the gate decides by the rules whether people are asked.
+#[test]
+fn the_agent_proposes_from_what_its_rule_would_have_saved() {
+    if !have(&["python3"]) {
+        return;
+    }
+    let dir = crate::kit::folder();
+    let done = walk("learning/run.sh", &dir, &[]);
+    let told = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(
+        told.contains("by the verdict:\nlimit-entries-only: stays as it is\n"),
+        "{told}"
+    );
+    let figures = fs::read_to_string(dir.path().join("work/figures.json")).unwrap();
+    let figures: Value = serde_json::from_str(&figures).unwrap();
+    let rules = figures["rules"].as_array().unwrap();
+    let own = rules
+        .iter()
+        .find(|rule| rule["rule"] == "limit-entries-only");
+    let effect = own.unwrap()["effect"].as_str().unwrap();
+    assert!(effect.starts_with('-'), "the trial cost that day: {effect}");
+    assert!(
+        told.contains("Suspend") && told.contains("waits for an approver"),
+        "{told}"
+    );
+    // A rule on trial that saved comes into force without people: it only tightens.
+    let home = home_of(&dir);
+    let saved = r#"{"rules":[{"rule":"limit-entries-only","status":"shadow","verdict":"VALIDATED",
+        "effect":"3","day_count":25,"events":{"closed":40,"repeats":0,"instead":0}}]}"#;
+    let mut watch = with_program("spoolgate");
+    let mut watch = watch
+        .args(["--home", home.to_str().unwrap(), "watch"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut propose = with_program("python3");
+    propose
+        .arg(examples().join("learning/propose.py"))
+        .arg(&home)
+        .arg(dir.path().join("work/bot.key"))
+        .arg(examples().join("learning/limit-entries-only.json"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = propose.spawn().unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(saved.as_bytes())
+        .unwrap();
+    let done = child.wait_with_output().unwrap();
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+    assert!(done.status.success(), "{}", show(&done));
+    let told = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(
+        told.contains("Activate") && told.contains("applied by its proof"),
+        "{told}"
+    );
+    let file = fs::read_to_string(home.join("rules/active/limit-entries-only.yaml")).unwrap();
+    assert!(file.contains("status: active"), "{file}");
+}
+
 #[test]
 fn every_example_is_listed_and_run_by_a_test() {
     let readme = fs::read_to_string(examples().join("README.md")).unwrap();

@@ -45,6 +45,7 @@ const ENDS: &[(&str, i32, &str)] = &[
         1,
         "no case has one of the rules act",
     ),
+    ("rules test --mutate", 1, "no case is at the limit"),
     ("selftest --strict", 1, "some limits can never bind"),
     ("status --only gate", 0, "the rest of the line follows"),
     ("services activate bank", 1, "it is active"),
@@ -61,11 +62,18 @@ const ENDS: &[(&str, i32, &str)] = &[
         "the rules refuse the witness",
     ),
     (
-        "rules diff main-checkout . --witness",
+        "rules review main-checkout . --witness",
         0,
         "the dry run ends last",
     ),
-    ("rules diff", 1, "the other checkout is looser"),
+    ("rules review", 3, "the change has no approval"),
+    ("rules approval-reset", 2, "the rules are in force"),
+    ("--nearest", 3, "a limit order of this size is held"),
+    (
+        "rules ask --action order.submit",
+        1,
+        "a rule refuses orders at the market",
+    ),
 ];
 
 /// The examples that are not run: a part of the line, and why.
@@ -76,6 +84,10 @@ const NOT_RUN: &[(&str, &str)] = &[
         "a line of a crontab; the command in it is run",
     ),
     ("pass show bank", "needs a password store"),
+    (
+        "rules review origin/main",
+        "is in a repository: tests/it/rules/reviewed.rs",
+    ),
     ("any-model", "stands for a program of the reader"),
     ("my-bridge", "stands for a program of the reader"),
     ("my_bridge.py", "stands for a program of the reader"),

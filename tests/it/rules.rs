@@ -3,6 +3,8 @@
 mod approvals;
 mod backtest;
 mod commands;
-mod diff;
 mod efficacy;
+mod enforced;
 mod gate;
+mod review;
+mod reviewed;

@@ -18,6 +18,7 @@ use spoolgate_gate::actions::{self, markdown, rows};
 use spoolgate_gate::prepare::Authentic;
 use spoolgate_gate::schemas;
 use spoolgate_rules::admission::Policy;
+use spoolgate_rules::approval::{self, Approval};
 use spoolgate_rules::bundle::Bundle;
 use spoolgate_rules::gateway::Gateway;
 use spoolgate_rules::notify::Notify;
@@ -31,6 +32,7 @@ use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::admission::AdmissionAttempt;
 use spoolgate_wire::control::ControlAttempt;
 use spoolgate_wire::envelope::Envelope;
+use spoolgate_wire::sshsig::Signers;
 
 fn root(below: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(below)
@@ -567,6 +569,17 @@ const SAID: &[(&str, &[&str])] = &[
     ),
     ("meaning", &["condition on `", "`message` is"]),
     ("window", &["`restricted` from"]),
+    (
+        "areas",
+        &[
+            "is not the path of",
+            "never applies",
+            "the last area",
+            "no usable key",
+            "twice",
+            "`need` is",
+        ],
+    ),
     (
         "entries",
         &["cannot be compared with anything", "appears twice"],

@@ -2,6 +2,7 @@
 //! host notices what happened; its note and its effect on the state are decided here.
 
 use super::dead_man;
+use super::enforced::{Agreement, Unapproved};
 use super::proposals::{Approved, Approver, Change as Step};
 use super::record::Event;
 use super::state::{Change, ClockFault, State};
@@ -51,8 +52,31 @@ pub fn rulebook_loaded(hash: &str, applied: Option<(&str, &str)>, now: Time) -> 
         .unwrap_or_default();
     let changes = vec![Change::RulebookLoaded {
         hash: hash.to_owned(),
+        approved: None,
     }];
     event(now, format!("rulebook {hash} is in force{by}"), changes)
+}
+
+/// A rulebook came into force that people approved by a statement.
+pub fn rulebook_approved(hash: &str, approved: &Agreement, now: Time) -> Event {
+    let by: Vec<&str> = approved.by.keys().map(String::as_str).collect();
+    let note = format!("rulebook {hash} is in force: approved by {}", by.join(", "));
+    let changes = vec![Change::RulebookLoaded {
+        hash: hash.to_owned(),
+        approved: Some(Box::new(approved.clone())),
+    }];
+    event(now, note, changes)
+}
+
+/// A rulebook does not come into force because approvals of its change are missing.
+pub fn rulebook_refused(refused: &Unapproved, now: Time) -> Event {
+    let note = format!(
+        "rulebook {} lacks approvals ({}): the one before it stays in force",
+        refused.hash,
+        refused.verdict.as_str()
+    );
+    let change = Change::RulebookRefused(Box::new(refused.clone()));
+    event(now, note, vec![change])
 }
 
 /// The rule files cannot be used.

@@ -17,6 +17,7 @@ pub mod decide;
 pub mod drill;
 pub mod efficacy;
 pub mod elsewhere;
+pub mod enforced;
 pub mod events;
 pub mod exempt;
 pub mod facts;

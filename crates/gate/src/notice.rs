@@ -650,6 +650,17 @@ fn of_own(change: &Change) -> Option<Notice> {
                 .text(quoted(fault))
                 .remedy("spoolgate rules lint")
         }
+        Change::RulebookRefused(refused) => {
+            let title = "changed rules lack approvals: those before them stay in force";
+            Notice::new(Kind::RulesFault, Level::Alarm, title)
+                .text(quoted(&refused.in_words()))
+                .remedy("spoolgate doctor")
+        }
+        Change::RulebookFreed { .. } => {
+            let title =
+                "the owner of the machine lets a rulebook come into force without approvals";
+            Notice::new(Kind::RulesFault, Level::Alarm, title)
+        }
         Change::StorageLevel { level } => of_storage(*level),
         Change::LimitOverridden { limit, set } => {
             let (name, until) = (limit.as_str(), set.until);

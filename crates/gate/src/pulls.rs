@@ -72,6 +72,7 @@ pub fn margin(changes: &[Change], rules: &Rulebook) -> Amount {
         matches!(
             change,
             Change::RulebookLoaded { .. }
+                | Change::RulebookRefused(_)
                 | Change::RulebookFaulted { .. }
                 | Change::Proposal(_)
                 | Change::Control(_)

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::enforced;
 use super::handle::{Outcome, Turn, data};
 use super::prepare::Refusal;
 use super::proposals::EDITED;
@@ -143,6 +144,7 @@ impl Turn<'_> {
         }
         let edit = self.edit_of(source, asked)?;
         let book = after(self.rules, &edit).map_err(|error| conflict(error.to_string()))?;
+        enforced::check_person(self.rules, &book)?;
         let service = edit.service().clone();
         let mut changes = vec![Change::Edited {
             edit,

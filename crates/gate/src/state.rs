@@ -2,12 +2,13 @@
 //! history.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
 use super::approvals::{self, Approvals};
 use super::dead_man::{self, DeadMan};
+use super::enforced::{Agreement, Unapproved};
 use super::halts;
 use super::proposals::{self, ProposalsState};
 use super::rates::Rates;
@@ -159,6 +160,16 @@ pub struct RulebookState {
     pub hash: String,
     /// Why the files on disk cannot be used, with file and line.
     pub fault: Option<String>,
+    /// The rulebook of the files on disk, if it lacks approvals and so is not in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Unapproved>,
+    /// A rulebook that may come into force without approvals, by its hash: the owner of the machine
+    /// said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub freed: Option<String>,
+    /// Nonces of the statements that were used. People sign each of them.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub nonces: BTreeSet<String>,
 }
 
 /// Counts the versions of what this program decides and writes. A release that makes a recorded
@@ -269,6 +280,17 @@ pub enum Change {
     ClockAccepted {},
     /// A rulebook came into force.
     RulebookLoaded {
+        /// Its hash.
+        hash: String,
+        /// The statement that approves it, if it needed one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        approved: Option<Box<Agreement>>,
+    },
+    /// The rule files can be used, and approvals of their change are missing; the rulebook in force
+    /// stays.
+    RulebookRefused(Box<Unapproved>),
+    /// The owner of the machine lets a rulebook come into force without approvals.
+    RulebookFreed {
         /// Its hash.
         hash: String,
     },
@@ -412,13 +434,24 @@ impl State {
                 self.clock.fault = None;
                 self.clock.accepted = true;
             }
-            Change::RulebookLoaded { hash } => {
+            Change::RulebookLoaded { hash, approved } => {
+                let mut nonces = std::mem::take(&mut self.rulebook.nonces);
+                nonces.extend(approved.iter().map(|approved| approved.nonce.clone()));
                 self.rulebook = RulebookState {
                     hash: hash.clone(),
-                    fault: None,
+                    nonces,
+                    ..RulebookState::default()
                 };
             }
-            Change::RulebookFaulted { fault } => self.rulebook.fault = Some(fault.clone()),
+            Change::RulebookRefused(refused) => {
+                self.rulebook.fault = None;
+                self.rulebook.refused = Some(refused.as_ref().clone());
+            }
+            Change::RulebookFreed { hash } => self.rulebook.freed = Some(hash.clone()),
+            Change::RulebookFaulted { fault } => {
+                self.rulebook.fault = Some(fault.clone());
+                self.rulebook.refused = None;
+            }
             Change::ProgramChanged { version, semantics } => {
                 self.is_written_by(version, *semantics);
             }

@@ -4,6 +4,7 @@
 //! The signature must be by a key in `rules/approvers` and cover exactly the bytes that the gate
 //! wrote.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -17,28 +18,19 @@ use spoolgate_gate::events;
 use spoolgate_gate::prepare::escaped;
 use spoolgate_gate::proposals::{Approver, Change as Step, approve};
 use spoolgate_gate::record::{EventKind, Record};
-use spoolgate_ledger::disk::Disk;
+use spoolgate_rules::approval::{APPROVERS_PATH, TouchError};
+use spoolgate_rules::review::statement::SIGNATURES_MAX;
 use spoolgate_wire::ids::ProposalId;
 use spoolgate_wire::signing::sha256_hex;
-use spoolgate_wire::sshsig::{
-    SIGNATURE_BYTES_MAX, SIGNERS_BYTES_MAX, SignatureError, Signed, Signers, SignersError,
-};
+use spoolgate_wire::sshsig::{SIGNATURE_BYTES_MAX, SignatureError};
 use spoolgate_wire::time::Time;
 
-/// File with the keys of approvers, below the home.
-pub(crate) const APPROVERS_FILE: &str = "rules/approvers";
 /// Folder of approved files, below the home.
 const APPROVED_DIR: &str = "proposals/approved";
 /// Largest file of a proposal, bytes.
 const FILE_BYTES_MAX: usize = 128 * 1024;
 /// Interval between checks of the folder, milliseconds.
 const LOOK_MS: u64 = 1000;
-
-/// Reports whether only signatures approve proposals: whether anything is at [`APPROVERS_FILE`],
-/// even if it cannot be read.
-pub(super) fn has_approvers(disk: &dyn Disk) -> bool {
-    !matches!(disk.stat(Path::new(APPROVERS_FILE)), Ok(None))
-}
 
 /// Why the file of an approved proposal does not count.
 #[derive(Debug, thiserror::Error)]
@@ -56,19 +48,27 @@ enum NotCounted {
     #[error("{0}")]
     Refused(String),
     #[error(
-        "{APPROVERS_FILE} does not exist; approve with `spoolgate proposals approve`, or list the \
+        "{APPROVERS_PATH} does not exist; approve with `spoolgate proposals approve`, or list the \
             keys of approvers there"
     )]
     NoApprovers,
     #[error("`{}` does not exist or cannot be read", .0.display())]
     Unreadable(PathBuf),
-    #[error("{APPROVERS_FILE}: {0}")]
-    Approvers(SignersError),
+    #[error("{identity} is not an approver of area {area}")]
+    OtherArea { identity: String, area: String },
+    #[error("area {area} needs {need} approvers, has {have}")]
+    TooFew {
+        area: String,
+        need: u32,
+        have: usize,
+    },
     #[error("`{}`: {source}", path.display())]
     Signature {
         path: PathBuf,
         source: SignatureError,
     },
+    #[error("`{}`: {source}", path.display())]
+    Touch { path: PathBuf, source: TouchError },
 }
 
 impl Home {
@@ -127,15 +127,15 @@ impl Home {
         if waits.is_none_or(|waits| waits.file_sha256 != sha256) {
             return Ok(Err(NotCounted::Edited));
         }
-        let Signed { identity, key } = match self.core.signed(path, bytes, now) {
-            Ok(signed) => signed,
-            Err(why) => return Ok(Err(why)),
-        };
         if self.core.state.rulebook.fault.is_some() {
             return Ok(Err(NotCounted::RulesFault));
         }
         let Some(Step::Pended { proposed, .. }) = last_step(&self.live(pending, now), id)? else {
             return Ok(Err(NotCounted::NoLine));
+        };
+        let by = match self.core.signed(path, bytes, &proposed.path, now) {
+            Ok(by) => by,
+            Err(why) => return Ok(Err(why)),
         };
         let in_force = self
             .core
@@ -151,7 +151,6 @@ impl Home {
         ) {
             return Ok(Err(NotCounted::BeingEdited(proposed.path)));
         }
-        let by = Approver::Signature { identity, key };
         let event = match approve(&self.core.rulebook, &proposed, by.clone(), sha256) {
             Ok(made) => events::approved(id, made, &by, now),
             Err(refusal) => return Ok(Err(NotCounted::Refused(refusal.message))),
@@ -164,28 +163,83 @@ impl Home {
 }
 
 impl Core {
-    /// Returns whose signature beside a file is valid, or why none counts.
-    fn signed(&self, path: &Path, bytes: &[u8], now: Time) -> Result<Signed, NotCounted> {
-        if !has_approvers(self.seams.disk.as_ref()) {
-            return Err(NotCounted::NoApprovers);
+    /// Returns who approved a file of a proposal that changes `rule`: as many approvers of its area
+    /// as that needs, by the rulebook in force.
+    fn signed(
+        &self,
+        path: &Path,
+        bytes: &[u8],
+        rule: &str,
+        now: Time,
+    ) -> Result<Approver, NotCounted> {
+        let signers = self.rulebook.approvers.as_ref();
+        let signers = signers.ok_or(NotCounted::NoApprovers)?;
+        let approval = &self.rulebook.approval;
+        let area = approval.area_of(rule);
+        let (mut by, mut last) = (BTreeMap::new(), None);
+        let signatures = self.signatures(path);
+        if signatures.is_empty() {
+            let mut name = path.as_os_str().to_owned();
+            name.push(".sig");
+            return Err(NotCounted::Unreadable(name.into()));
         }
-        let text = |path: &Path, limit: usize| {
-            let bytes = self.small_file(path, limit);
-            let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
-            text.ok_or_else(|| NotCounted::Unreadable(path.to_owned()))
-        };
-        let signers = Signers::read(&text(Path::new(APPROVERS_FILE), SIGNERS_BYTES_MAX)?)
-            .map_err(NotCounted::Approvers)?;
-        let mut name = path.as_os_str().to_owned();
-        name.push(".sig");
-        let signature = PathBuf::from(name);
-        let armored = text(&signature, SIGNATURE_BYTES_MAX)?;
-        signers
-            .verify(bytes, &armored, now)
-            .map_err(|source| NotCounted::Signature {
-                path: signature,
-                source,
-            })
+        for path in signatures {
+            let text = self.small_file(&path, SIGNATURE_BYTES_MAX);
+            let Some(armored) = text.and_then(|bytes| String::from_utf8(bytes).ok()) else {
+                last = Some(NotCounted::Unreadable(path));
+                continue;
+            };
+            match signers.verify(bytes, &armored, now) {
+                Err(source) => last = Some(NotCounted::Signature { path, source }),
+                Ok(signed) => match approval.touch.check(signed.token) {
+                    Err(source) => last = Some(NotCounted::Touch { path, source }),
+                    Ok(()) if area.approvers.contains(&signed.identity) => {
+                        by.insert(signed.identity, signed.key);
+                    }
+                    Ok(()) => {
+                        last = Some(NotCounted::OtherArea {
+                            identity: signed.identity,
+                            area: area.name.to_string(),
+                        });
+                    }
+                },
+            }
+        }
+        let have = by.len();
+        if usize::try_from(area.need).is_ok_and(|need| have >= need) {
+            let (identities, keys): (Vec<String>, Vec<String>) = by.into_iter().unzip();
+            return Ok(Approver::Signature {
+                identity: identities.join(", "),
+                key: keys.join(", "),
+            });
+        }
+        Err(last.filter(|_| have == 0).unwrap_or(NotCounted::TooFew {
+            area: area.name.to_string(),
+            need: area.need,
+            have,
+        }))
+    }
+
+    /// Returns the signatures beside a file: it may have several, as `p-42.yaml.ann.sig`.
+    fn signatures(&self, path: &Path) -> Vec<PathBuf> {
+        let own = path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned());
+        let own = format!("{}.", own.unwrap_or_default());
+        let entries = self.seams.disk.read_dir(Path::new(APPROVED_DIR));
+        let mut names: Vec<String> = entries
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|entry| entry.name.into_string().ok())
+            .filter(|name| name.starts_with(&own) && name.ends_with(".sig"))
+            .collect();
+        names.sort();
+        names.truncate(SIGNATURES_MAX);
+        names
+            .iter()
+            .map(|name| Path::new(APPROVED_DIR).join(name))
+            .collect()
     }
 
     /// Returns a file's bytes; `None` if it is missing, empty, too large or not a file.

@@ -199,6 +199,7 @@ pub fn found_with(
         changes: vec![
             Change::RulebookLoaded {
                 hash: rulebook.hash,
+                approved: None,
             },
             Change::KeyAdded(key),
         ],

@@ -8,6 +8,7 @@
 )]
 
 mod actions;
+pub mod admin;
 pub mod approvals;
 mod approved;
 pub mod batch;
@@ -21,6 +22,7 @@ mod dead_man;
 mod derived;
 pub mod doctor;
 pub mod dry_run;
+pub mod enforced;
 pub mod error;
 mod external_policy;
 pub mod forward;

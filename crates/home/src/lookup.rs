@@ -7,7 +7,6 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use super::approved::has_approvers;
 use super::batch::{Pending, blob};
 use super::cases;
 use super::core::Core;
@@ -468,7 +467,7 @@ impl Lookup for Live<'_> {
     }
 
     fn only_signatures_approve(&self) -> Option<bool> {
-        Some(has_approvers(self.disk()))
+        Some(self.core.rulebook.approvers.is_some())
     }
 
     fn rule_file_differs(&self, path: &str) -> Result<Option<bool>, HomeError> {

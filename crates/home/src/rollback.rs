@@ -9,11 +9,10 @@ use super::error::HomeError;
 use super::open::{Folded, Home, Seams};
 use super::released;
 use super::rotation::Pairs;
+use crate::index::Store;
 use crate::index::fold::Outstanding;
 use crate::index::store::{Hold, STATE_FILE};
-use crate::index::{Store, fold::fold};
-use spoolgate_gate::record::Admin;
-use spoolgate_gate::{Change, Record, State};
+use spoolgate_gate::{Change, State};
 use spoolgate_ledger::disk::{Disk, Kind};
 use spoolgate_ledger::heads::{GivenUp, Head, Heads, Remembered};
 use spoolgate_ledger::log::Position;
@@ -193,7 +192,6 @@ impl Home {
             )));
         }
         let mut home = Home::over(root, seams, parts, (opened.ledger, opened.found, folded))?;
-        home.core.check_person(by, reason)?;
         let position = home.core.ledger.position();
         let resumed_from = Head {
             size: position.seq.saturating_sub(1),
@@ -203,39 +201,14 @@ impl Home {
             heads,
             resumed_from,
         };
-        let line = position.seq;
-        let record = Record::Admin(Admin {
-            timestamp: home.core.ledger_now(),
-            by: by.clone(),
-            reason: reason.to_owned(),
-            note: format!(
-                "gave up {} and went on from {}",
-                given.head, given_up.resumed_from
-            ),
-            changes: vec![Change::HeadsGivenUp(given_up.clone())],
-        });
-        let body = record
-            .body()
-            .map_err(|error| HomeError::Record(error.to_string()))?;
-        let sealed = home.core.ledger.append(&[(record.kind(), body)])?;
-        fold(
-            &mut home.core.state,
-            &home.core.store,
-            &mut home.core.outstanding,
-            line,
-            &record,
-        )?;
-        if let Some(location) = sealed.locations.first() {
-            home.core.store.insert_line(line, *location, &record)?;
-        }
-        home.core
-            .store
-            .save_tip(&home.core.ledger.position().to_stored())?;
-        home.core.store.commit()?;
+        let note = format!(
+            "gave up {} and went on from {}",
+            given.head, given_up.resumed_from
+        );
+        let change = Change::HeadsGivenUp(given_up.clone());
         // Up to here, the heads that were given up are still remembered.
-        home.core.ledger.publish_head()?;
+        let line = home.core.append_admin(by, reason, note, change)?;
         pairs.settle(home.keyring(), &home.core.ledger)?;
-        home.core.lines_since_snapshot = home.core.lines_since_snapshot.saturating_add(2);
         home.core.save_snapshot()?;
         Ok(Accepted { line, given_up })
     }

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::core::Core;
+use super::enforced::Judged;
 use super::error::HomeError;
 use super::open::Home;
+use spoolgate_gate::enforced::Ruling;
 use spoolgate_gate::events;
 use spoolgate_gate::record::{EventKind, Record};
 use spoolgate_host::rule_folder::{HALT_FILE, RuleSource};
@@ -50,6 +52,8 @@ pub struct Watched {
     wanted: bool,
     /// The same flag, set from outside.
     wanted_by: Option<Arc<AtomicBool>>,
+    /// The judgement of the last change that needed one.
+    judged: Judged,
 }
 
 impl Watched {
@@ -316,21 +320,37 @@ impl Home {
         if !at_once && monotonic_ms.saturating_sub(self.news.watched.since_ms) < SETTLE_MS {
             return Ok(Vec::new());
         }
+        let known = &self.core.state.rulebook;
         let event = match loaded {
             Ok((_, book))
-                if book.hash == self.core.state.rulebook.hash
-                    && self.core.state.rulebook.fault.is_none() =>
+                if book.hash == known.hash && known.fault.is_none() && known.refused.is_none() =>
             {
                 return Ok(Vec::new());
             }
             Ok((bundle, book)) => {
+                let approved = match self.core.ruling(&mut self.news.watched.judged, &book, now) {
+                    Ruling::Free => None,
+                    Ruling::Approved(agreement) => Some(agreement),
+                    Ruling::Refused(refused) if known.refused.as_ref() == Some(&refused) => {
+                        return Ok(Vec::new());
+                    }
+                    Ruling::Refused(refused) => {
+                        // Replay judges it again.
+                        keep(self.core.seams.disk.as_ref(), &bundle)?;
+                        let event = events::rulebook_refused(&refused, now);
+                        return Ok(vec![Record::Event(EventKind::Rulebook, event)]);
+                    }
+                };
                 keep(self.core.seams.disk.as_ref(), &bundle)?;
                 let hash = book.hash.clone();
                 self.core.rulebook = book;
                 self.open_agent_spools()?;
                 self.serve_users();
                 self.outside.ask_again(&self.core)?;
-                events::rulebook_loaded(&hash, None, now)
+                match approved {
+                    Some(agreement) => events::rulebook_approved(&hash, &agreement, now),
+                    None => events::rulebook_loaded(&hash, None, now),
+                }
             }
             Err(fault) if self.core.state.rulebook.fault.as_ref() == Some(&fault) => {
                 return Ok(Vec::new());

@@ -1,11 +1,13 @@
 //! Reads the rule files from disk into a bundle, with `walkdir`.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use walkdir::WalkDir;
 
+use spoolgate_rules::approval::APPROVERS_PATH;
 use spoolgate_rules::bundle::Bundle;
 use spoolgate_rules::rulebook::RulebookError;
 use spoolgate_rules::yaml::RULE_FILE_BYTES_MAX;
@@ -28,7 +30,7 @@ const SIGNS: [&str; 5] = ["core", "active", "sets", "tests", "safety.yaml"];
 
 /// Whether a file may be kept beside the rules without being part of them.
 fn is_ignored(name: &str) -> bool {
-    name.starts_with('.') || name == "README.md" || name == HALT_FILE || name == "approvers"
+    name.starts_with('.') || name == "README.md" || name == HALT_FILE
 }
 
 /// If `rules/HALT` exists, every entry is halted, whatever the file contains.
@@ -181,22 +183,19 @@ pub fn rule_files(dir: &Path) -> Result<Vec<FoundFile>, RulebookError> {
             continue;
         }
         let shown = shown(entry.path());
+        let path = format!("rules/{}", relative(&folder, entry.path()));
         let text = if !entry.file_type().is_file() {
             Err(RulebookError::new(
                 &shown,
                 None,
                 "not a regular file; links are not followed",
             ))
-        } else if !name.ends_with(".yaml") {
+        } else if !name.ends_with(".yaml") && path != APPROVERS_PATH {
             Err(RulebookError::new(&shown, None, "rule files end in .yaml"))
         } else {
             read_text(entry.path(), &shown)
         };
-        found.push(FoundFile {
-            path: format!("rules/{}", relative(&folder, entry.path())),
-            shown,
-            text,
-        });
+        found.push(FoundFile { path, shown, text });
     }
     // All of them: a wrong name, such as `role.yaml`, would leave the shipped roles in force in
     // silence.
@@ -244,11 +243,10 @@ fn load_roots(home: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Bundle, R
                     format!("cannot be read: {error}"),
                 )
             })?;
-            let name = entry.file_name().to_string_lossy();
-            if entry.file_type().is_dir() || is_ignored(&name) {
+            let path = relative(home, entry.path());
+            if entry.file_type().is_dir() || !is_part(&path, endings)? {
                 continue;
             }
-            let path = relative(home, entry.path());
             if !entry.file_type().is_file() {
                 return Err(RulebookError::new(
                     path,
@@ -256,19 +254,57 @@ fn load_roots(home: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Bundle, R
                     "not a regular file; links are not followed",
                 ));
             }
-            if !endings
-                .iter()
-                .any(|ending| name.ends_with(&format!(".{ending}")))
-            {
-                let wanted = endings.join(" or .");
-                return Err(RulebookError::new(
-                    path,
-                    None,
-                    format!("rule files end in .{wanted}"),
-                ));
-            }
             let text = read_text(entry.path(), &path)?;
             bundle.files.insert(path, text);
+        }
+    }
+    Ok(bundle)
+}
+
+/// Returns whether a file below one of [`ROOTS`] is part of the rulebook.
+///
+/// # Errors
+/// Returns [`RulebookError`] for a name that is none of a rule file: it must not be skipped.
+fn is_part(path: &str, endings: &[&str]) -> Result<bool, RulebookError> {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    if is_ignored(name) {
+        return Ok(false);
+    }
+    let ends_well = endings
+        .iter()
+        .any(|ending| name.ends_with(&format!(".{ending}")));
+    if ends_well || path == APPROVERS_PATH {
+        return Ok(true);
+    }
+    let wanted = endings.join(" or .");
+    let message = format!("rule files end in .{wanted}");
+    Err(RulebookError::new(path, None, message))
+}
+
+/// Folders and files below a home that [`bundle_of`] takes files from.
+pub fn roots() -> impl Iterator<Item = &'static str> {
+    ROOTS.into_iter().map(|(root, _)| root)
+}
+
+/// Returns the rulebook among files that are given by path below a home, as [`load`] would read it
+/// from a disk.
+///
+/// # Errors
+/// As [`load`].
+pub fn bundle_of(files: &BTreeMap<String, Vec<u8>>) -> Result<Bundle, RulebookError> {
+    let is_below = |path: &str, root: &str| {
+        path.strip_prefix(root)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let mut bundle = Bundle::default();
+    for (path, bytes) in files {
+        let mut roots = ROOTS.into_iter().filter(|(root, _)| is_below(path, root));
+        let Some((_, endings)) = roots.next().filter(|_| !is_below(path, CASES)) else {
+            continue;
+        };
+        if is_part(path, endings)? {
+            let text = text_of(bytes.clone(), path)?;
+            bundle.files.insert(path.clone(), text);
         }
     }
     Ok(bundle)
@@ -292,8 +328,36 @@ fn read_text(path: &Path, shown: &str) -> Result<String, RulebookError> {
     file.take(cap.saturating_add(1))
         .read_to_end(&mut bytes)
         .map_err(|error| fail(format!("cannot be read: {error}")))?;
+    text_of(bytes, shown)
+}
+
+fn text_of(bytes: Vec<u8>, shown: &str) -> Result<String, RulebookError> {
+    let fail = |what: String| RulebookError::new(shown, None, what);
     if bytes.len() > RULE_FILE_BYTES_MAX {
         return Err(fail(format!("larger than {RULE_FILE_BYTES_MAX} bytes")));
     }
     String::from_utf8(bytes).map_err(|_| fail("not UTF-8".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_of_approvers_is_the_only_file_without_an_ending() {
+        let home = tempfile::tempdir().unwrap();
+        let rules = home.path().join("rules");
+        fs::create_dir_all(rules.join("core")).unwrap();
+        fs::write(rules.join("approvers"), "ann\n").unwrap();
+        let bundle = load(home.path()).unwrap();
+        assert_eq!(bundle.files[APPROVERS_PATH], "ann\n");
+        let found = rule_files(&rules).unwrap();
+        assert_eq!((found.len(), found[0].path.as_str()), (1, APPROVERS_PATH));
+        for other in ["core/approvers", "approver"] {
+            fs::write(rules.join(other), "ann\n").unwrap();
+            let error = load(home.path()).unwrap_err();
+            assert_eq!(error.file, format!("rules/{other}"));
+            fs::remove_file(rules.join(other)).unwrap();
+        }
+    }
 }

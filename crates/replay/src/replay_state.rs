@@ -336,7 +336,7 @@ impl Past {
     ) -> Result<Decided, HomeError> {
         let these = RulebookState {
             hash: rules.hash.clone(),
-            fault: None,
+            ..RulebookState::default()
         };
         let then = std::mem::replace(&mut self.state.rulebook, these);
         let decided = self.decide_again(rules, line, request);

@@ -1,22 +1,26 @@
 //! Golden cases: facts with the expected effect of the rules. They are in `rules/tests`, which is
 //! not part of the rulebook.
 
+mod given;
+mod matrix;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+pub use given::{FactError, known, may_be, parse};
+pub use matrix::Matrix;
 use serde::{Deserialize, Serialize};
 
-use super::hours::Minute;
 use super::lint::line_from;
 use super::rule::field::{self, Kind, Missing, RULED_ACTIONS};
-use super::rule::file::{Operand, Scalar, line_of_long_number};
+use super::rule::file::{Operand, line_of_long_number};
 use super::rule::ruleset::missing;
 use super::rule::{
-    Around, Entries, Fact, Field, Guard, Program, Reading, RuleSet, RuleStatus, Then, Truth, Value,
+    Around, Entries, Fact, Guard, Program, Reading, RuleSet, RuleStatus, Then, Truth, Value,
 };
 use super::rulebook::RulebookError;
 use super::yaml;
-use spoolgate_wire::amount::{Amount, AmountError};
+use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::{Principal, RuleId};
 use spoolgate_wire::time::Time;
 
@@ -42,8 +46,13 @@ pub struct CaseFile {
     /// Facts of every case that does not give them itself and whose action has them.
     #[serde(default)]
     pub facts: BTreeMap<String, Operand>,
-    /// The cases.
+    /// The cases; may be left out beside `matrix`.
+    #[serde(default)]
     pub cases: Vec<Case>,
+    /// A table of cases.
+    #[serde(default, deserialize_with = "yaml::present")]
+    #[schemars(with = "Matrix")]
+    pub matrix: Option<Matrix>,
 }
 
 /// One case.
@@ -137,43 +146,28 @@ pub struct Report {
     pub tried: Vec<Tried>,
     /// Coverage of every rule that is evaluated.
     pub coverage: BTreeMap<RuleId, Covered>,
+    /// The facts of the cases that pass.
+    pub passed: Vec<Passed>,
+}
+
+/// The facts of a case that passes.
+#[derive(Clone, Debug)]
+pub struct Passed {
+    /// The action of the request.
+    pub action: String,
+    /// The instant.
+    pub now: Time,
+    /// The facts, in the order of the program's readings.
+    pub facts: Vec<Fact<'static>>,
+    /// Whether the case names the rules that act, and not only the outcome.
+    pub names_rules: bool,
+    /// Whether the case names the rules that act in shadow.
+    pub sees_shadow: bool,
 }
 
 /// Computes the facts that a request itself gives, in the order of the readings; `None` for a fact
 /// that it does not give.
 pub type Computed<'a, E> = &'a dyn Fn(&Case, &[Reading]) -> Result<Vec<Option<Fact<'static>>>, E>;
-
-/// Why a case cannot give a fact, or not this value of it.
-#[derive(Debug, thiserror::Error)]
-enum FactError {
-    #[error(
-        "no rule reads it and requests of `{0}` have no such field; `spoolgate rules fields` \
-            lists them"
-    )]
-    NoField(String),
-    #[error("requests cannot leave it out")]
-    NeverAbsent,
-    #[error("it is always known")]
-    AlwaysKnown,
-    #[error("it is an array: write a list")]
-    Array,
-    #[error("it is not an array: write one value")]
-    NotArray,
-    #[error("a time of day is written as \"21:55\"")]
-    TimeOfDay,
-    #[error(transparent)]
-    Amount(#[from] AmountError),
-    #[error("it must be a number")]
-    Number,
-    #[error("it must be a {0}")]
-    Whole(Kind),
-    #[error("it must be true or false")]
-    Flag,
-    #[error("`{}` is not one of {}", .0, .1.join(", "))]
-    Word(String, &'static [&'static str]),
-    #[error("it is a text: put it in quotes")]
-    Text,
-}
 
 #[cfg(feature = "schema")]
 fn action_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
@@ -181,7 +175,8 @@ fn action_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 }
 
 impl Expect {
-    fn of(then: Option<Then>) -> Expect {
+    /// Returns the outcome if this is the hardest effect of the active rules.
+    pub(crate) fn of(then: Option<Then>) -> Expect {
         match then {
             None => Expect::Accept,
             Some(Then::Warn) => Expect::Warn,
@@ -242,8 +237,15 @@ pub fn read(path: &str, text: &str) -> Result<CaseFile, Vec<RulebookError>> {
     }
     let file: CaseFile = yaml::read(path, text).map_err(|fault| vec![fault])?;
     // Maps take the last of two values of one key, so read the file once more as what does not.
-    yaml::read::<serde_yaml::Value>(path, text).map_err(|fault| vec![fault])?;
+    let keys: serde_yaml::Value = yaml::read(path, text).map_err(|fault| vec![fault])?;
     let mut faults = Vec::new();
+    if file.matrix.is_none() && keys.get("cases").is_none() {
+        faults.push(RulebookError::new(
+            path,
+            None,
+            "it has neither `cases` nor `matrix`",
+        ));
+    }
     let is_field = |name: &str| {
         field::find(name.strip_suffix("[]").unwrap_or(name))
             .is_some_and(|it| it.is_many == name.ends_with("[]"))
@@ -257,6 +259,11 @@ pub fn read(path: &str, text: &str) -> Result<CaseFile, Vec<RulebookError>> {
             line_from(text, name, 0).0,
             message,
         ));
+    }
+    for (near, what) in file.matrix.iter().flat_map(Matrix::faults) {
+        let line = line_from(text, &near, line_from(text, "matrix:", 0).1).0;
+        let line = line.or_else(|| line_from(text, "matrix:", 0).0);
+        faults.push(RulebookError::new(path, line, format!("matrix: {what}")));
     }
     let mut names = BTreeSet::new();
     for (case, line) in file.cases.iter().zip(lines(text, &file)) {
@@ -335,7 +342,12 @@ pub fn try_file<E: fmt::Display>(
     computed: Computed<'_, E>,
     report: &mut Report,
 ) {
-    for (case, line) in file.cases.iter().zip(lines(text, file)) {
+    let named = file.cases.iter().cloned().zip(lines(text, file));
+    let named = named.map(|(case, line)| (case, line, true));
+    let cells = file.matrix.iter().flat_map(|matrix| matrix.cases(text));
+    let cells = cells.map(|(case, line)| (case, line, false));
+    for (case, line, names_rules) in named.chain(cells) {
+        let case = &case;
         let none = Program::default();
         let program = rules.programs.get(&case.action).unwrap_or(&none);
         let mut tried = Tried {
@@ -354,7 +366,21 @@ pub fn try_file<E: fmt::Display>(
                 Vec::new()
             }
         };
-        if tried.faults.is_empty() {
+        if let Some(now) = case
+            .at
+            .or(Time::from_ms(0).ok())
+            .filter(|_| tried.faults.is_empty())
+        {
+            let complete = facts.iter().map(|fact| {
+                let why = "the case does not give it";
+                fact.clone().unwrap_or(Fact::Unknown(why.into()))
+            });
+            let facts = Stated {
+                now,
+                names_rules,
+                given: facts.iter().map(Option::is_some).collect(),
+                facts: complete.collect(),
+            };
             judge(
                 rules,
                 program,
@@ -363,47 +389,60 @@ pub fn try_file<E: fmt::Display>(
                 &mut tried,
                 &mut report.coverage,
             );
+            if tried.faults.is_empty() {
+                report.passed.push(Passed {
+                    action: case.action.clone(),
+                    now,
+                    facts: facts.facts,
+                    names_rules,
+                    sees_shadow: case.shadow.is_some(),
+                });
+            }
         }
         report.tried.push(tried);
     }
+}
+
+/// What a case says, in the order of the program's readings.
+struct Stated {
+    now: Time,
+    /// Whether it names the rules that act.
+    names_rules: bool,
+    facts: Vec<Fact<'static>>,
+    /// Whether the case gives each of the facts.
+    given: Vec<bool>,
 }
 
 fn judge(
     rules: &RuleSet,
     program: &Program,
     case: &Case,
-    stated: &[Option<Fact<'static>>],
+    Stated {
+        now,
+        names_rules,
+        facts,
+        given,
+    }: &Stated,
     tried: &mut Tried,
     coverage: &mut BTreeMap<RuleId, Covered>,
 ) {
     let entries = Entries::default();
-    let beginning = Time::from_ms(0).ok();
-    let Some(now) = case.at.or(beginning) else {
-        return;
-    };
     let around = Around {
-        now,
+        now: *now,
         entries: &entries,
         task: None,
     };
-    let facts: Vec<Fact<'static>> = stated
-        .iter()
-        .map(|fact| {
-            fact.clone()
-                .unwrap_or(Fact::Unknown("the case does not give it".into()))
-        })
-        .collect();
     let mut shadow = Vec::new();
     let mut then = None;
     for guard in &program.guards {
-        let truth = guard.truth(&facts, &around);
-        see(guard, &facts, &around, truth, coverage);
+        let truth = guard.truth(facts, &around);
+        see(guard, facts, &around, truth, coverage);
         if truth == Truth::False {
             continue;
         }
         let not_given = guard.conditions.iter().map(|condition| condition.slot);
         let not_given: BTreeSet<usize> = not_given
-            .filter(|slot| stated.get(*slot).is_some_and(Option::is_none))
+            .filter(|slot| given.get(*slot) == Some(&false))
             .collect();
         let is_looked_at = guard.status == RuleStatus::Active || case.shadow.is_some();
         for reading in not_given
@@ -433,6 +472,9 @@ fn judge(
             .faults
             .push(format!("expected {}, got {}", case.expect, tried.got));
     }
+    if !names_rules {
+        return;
+    }
     let wants = [
         (&case.rules, &tried.rules, ""),
         (
@@ -445,7 +487,7 @@ fn judge(
         for id in wanted.iter().filter(|id| !acting.contains(id)) {
             let why = match rules.rules.get(id) {
                 None => "there is no such rule".to_owned(),
-                Some(rule) => why_not(program, rule.file.status, id, &facts, &around),
+                Some(rule) => why_not(program, rule.file.status, id, facts, &around),
             };
             tried
                 .faults
@@ -577,7 +619,8 @@ fn stated(
         (&case.unknown, Fact::Unknown("the case says so".into())),
     ];
     for (name, value) in &case.facts {
-        match known(program, case, name).and_then(|reading| Ok((reading, parse(&reading, value)?)))
+        match known(program, &case.action, name)
+            .and_then(|reading| Ok((reading, parse(&reading, value)?)))
         {
             Ok((_, fact)) => {
                 given.insert(name, Some(fact));
@@ -587,7 +630,8 @@ fn stated(
     }
     for (names, fact) in lists {
         for name in names {
-            let found = known(program, case, name).and_then(|reading| may_be(&reading, &fact));
+            let found =
+                known(program, &case.action, name).and_then(|reading| may_be(&reading, &fact));
             match found {
                 Err(why) => faults.push(format!("fact `{name}`: {why}")),
                 Ok(()) => {
@@ -627,78 +671,6 @@ fn stated(
         }
     }
     facts
-}
-
-/// Returns the reading of this name: one that a rule uses, or a field that requests of
-/// the action have.
-fn known(program: &Program, case: &Case, name: &str) -> Result<Reading, FactError> {
-    if let Some(reading) = program
-        .readings
-        .iter()
-        .find(|reading| name_of(reading) == name)
-    {
-        return Ok(*reading);
-    }
-    let field = field::find(name.strip_suffix("[]").unwrap_or(name)).filter(|field: &&Field| {
-        field.is_many == name.ends_with("[]") && field.is_of(&case.action)
-    });
-    field
-        .map(Reading::Field)
-        .ok_or_else(|| FactError::NoField(case.action.clone()))
-}
-
-fn may_be(reading: &Reading, fact: &Fact<'_>) -> Result<(), FactError> {
-    match (fact, missing(reading)) {
-        (Fact::Absent, Missing::Absent) | (Fact::Unknown(_), Missing::Unknown) => Ok(()),
-        (Fact::Absent, _) => Err(FactError::NeverAbsent),
-        _ => Err(FactError::AlwaysKnown),
-    }
-}
-
-fn parse(reading: &Reading, value: &Operand) -> Result<Fact<'static>, FactError> {
-    let kind = reading.kind();
-    match (value, reading.is_many()) {
-        (Operand::One(value), false) => one(kind, value).map(Fact::Known),
-        (Operand::Many(values), true) => values
-            .iter()
-            .map(|value| one(kind, value))
-            .collect::<Result<_, _>>()
-            .map(Fact::Many),
-        (Operand::One(_), true) => Err(FactError::Array),
-        (Operand::Many(_), false) => Err(FactError::NotArray),
-    }
-}
-
-fn one(kind: Kind, value: &Scalar) -> Result<Value<'static>, FactError> {
-    match (kind, value) {
-        (Kind::TimeOfDay, Scalar::Text(text)) => {
-            let minute = Minute::parse(text).ok_or(FactError::TimeOfDay)?;
-            Ok(Value::Number(Amount::from_i64(i64::from(minute.minutes()))))
-        }
-        (Kind::TimeOfDay, _) => Err(FactError::TimeOfDay),
-        (Kind::Number(..) | Kind::Whole(..), value) => {
-            let number = match value {
-                Scalar::Number(number) => *number,
-                Scalar::Text(text) => Amount::parse_wire(text)?,
-                Scalar::Flag(_) => return Err(FactError::Number),
-            };
-            let is_whole = number.is_multiple_of(Amount::ONE) == Some(true);
-            if !kind.ends().holds(number) || (matches!(kind, Kind::Whole(..)) && !is_whole) {
-                return Err(FactError::Whole(kind));
-            }
-            Ok(Value::Number(number))
-        }
-        (Kind::Flag, Scalar::Flag(flag)) => Ok(Value::Flag(*flag)),
-        (Kind::Flag, _) => Err(FactError::Flag),
-        (Kind::Word(known), Scalar::Text(text)) => {
-            if !known.contains(&text.as_str()) {
-                return Err(FactError::Word(text.clone(), known));
-            }
-            Ok(Value::Text(text.clone().into()))
-        }
-        (_, Scalar::Text(text)) => Ok(Value::Text(text.clone().into())),
-        (_, _) => Err(FactError::Text),
-    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::admission::{self, Policy};
+use super::approval::{self, Approval};
 use super::bundle::Bundle;
 use super::gateway::{self, Gateway};
 use super::hours;
@@ -25,6 +26,7 @@ use super::yaml;
 use spoolgate_wire::admin::REASON_BYTES_MAX;
 use spoolgate_wire::admission::Domain;
 use spoolgate_wire::ids::{ConcernId, Principal, ServiceName, StrategyName, Symbol, ThesisSlug};
+use spoolgate_wire::sshsig::Signers;
 
 /// Longest message of a [`RulebookError`], characters.
 const MESSAGE_CHARS_MAX: usize = 500;
@@ -146,6 +148,10 @@ pub struct Rulebook {
     pub gateway: Gateway,
     /// The council; the shipped one if the home has no file of its own.
     pub roles: Roles,
+    /// Whose signatures a change of rules needs.
+    pub approval: Approval,
+    /// The keys of approvers; `None` if the home has no `rules/approvers`.
+    pub approvers: Option<Signers>,
     /// Admission policies by domain. There is no default policy.
     pub admission: BTreeMap<Domain, Policy>,
     /// Rules and the named sets that they refer to.
@@ -182,6 +188,8 @@ impl Rulebook {
                 notify::PATH => notify = Notify::read(path, text)?,
                 retention::PATH => retention = Some(Retention::read(path, text)?),
                 roles::PATH => roles = Some(Roles::read(path, text)?),
+                // One needs the other, so both are read below.
+                approval::PATH | approval::APPROVERS_PATH => {}
                 _ => {
                     if let Some(stem) = stem_below(path, "rules/strategies/", ".yaml") {
                         let mut strategy: Strategy = yaml::read(path, text)?;
@@ -217,6 +225,7 @@ impl Rulebook {
         }
         let roles = roles.map_or_else(Roles::shipped, Ok)?;
         resolve_council_roles(&mut principals, &roles)?;
+        let (approvers, approval) = Approval::of(&bundle.files)?;
         let book = Rulebook {
             hash: bundle.hash(),
             files: Arc::new(bundle.clone()),
@@ -233,6 +242,8 @@ impl Rulebook {
             services,
             gateway,
             roles,
+            approval,
+            approvers,
             admission: policies,
             ruleset: RuleSet::compile(rules, sets)?,
         };

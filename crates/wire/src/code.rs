@@ -130,6 +130,12 @@ codes! {
     /// The principal may not do this.
     NotPermitted = "NOT_PERMITTED", Refused, Never,
         "a person may grant it in rules/principals.yaml";
+    /// The change of the rulebook needs signatures of approvers.
+    ApprovalRequired = "APPROVAL_REQUIRED", NeedsApproval, Never,
+        "edit the rule files and let approvers sign the statement of `spoolgate rules review`";
+    /// A signed statement of a change was used before.
+    StatementUsed = "STATEMENT_USED", NeedsApproval, Never,
+        "let approvers sign a new statement of `spoolgate rules review`";
     /// The source is not bound to the spool directory it used.
     WrongSpool = "WRONG_SPOOL", Refused, SameId,
         "drop the file into the source's own spool directory";

@@ -87,6 +87,13 @@ impl Currency {
     }
 }
 
+impl AreaName {
+    /// The area of a home that names no areas.
+    pub fn rest() -> AreaName {
+        AreaName("rest".to_owned())
+    }
+}
+
 names! {
     /// The id of a request. Never ends in `.error` or `.decision`: the gate uses such names for
     /// answers.
@@ -132,6 +139,9 @@ names! {
         r"^[a-z0-9][a-z0-9-]{0,63}$", slug;
     /// A receiver of notices in `rules/notify.yaml`.
     ReceiverName, "receiver", "1 to 64 of a-z, 0-9 and `-`, starting with a letter or digit",
+        r"^[a-z0-9][a-z0-9-]{0,63}$", slug;
+    /// An area of files in `rules/approval.yaml`.
+    AreaName, "area", "1 to 64 of a-z, 0-9 and `-`, starting with a letter or digit",
         r"^[a-z0-9][a-z0-9-]{0,63}$", slug;
     /// A set of values that rules refer to; its file has the same name.
     SetName, "set name", "1 to 64 of a-z, 0-9 and `-`, starting with a letter or digit",

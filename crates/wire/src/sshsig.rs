@@ -1,7 +1,8 @@
 //! SSH signatures of files, as `ssh-keygen -Y sign` writes them, and the list of signers in the
-//! format of git's allowed_signers. Ed25519 keys only. Does not run ssh-keygen.
+//! format of git's allowed_signers. Ed25519 keys only, in software or in a FIDO token. Does not run
+//! ssh-keygen, and accepts nothing that it refuses.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
@@ -10,19 +11,27 @@ use sha2::{Digest, Sha256, Sha512};
 
 use super::time::Time;
 
+mod line;
+
+pub use line::SignerFault;
+use line::{matches, signer};
+
 /// The namespace of approvals: `ssh-keygen -Y sign -n spoolgate`.
 pub const NAMESPACE: &str = "spoolgate";
 /// Largest signature file, in bytes.
 pub const SIGNATURE_BYTES_MAX: usize = 16 * 1024;
 /// Largest list of signers, in bytes.
 pub const SIGNERS_BYTES_MAX: usize = 256 * 1024;
-/// Longest identity that is shown, in characters.
-const IDENTITY_CHARS_MAX: usize = 200;
 
 const MAGIC: &[u8] = b"SSHSIG";
-const BEGIN: &str = "-----BEGIN SSH SIGNATURE-----";
-const END: &str = "-----END SSH SIGNATURE-----";
-const KEY_TYPE: &[u8] = b"ssh-ed25519";
+const BEGIN: &str = "-----BEGIN SSH SIGNATURE-----\n";
+const END: &str = "\n-----END SSH SIGNATURE-----";
+const ED25519: &str = "ssh-ed25519";
+const FIDO: &str = "sk-ssh-ed25519@openssh.com";
+/// Flag of FIDO: a person touched the token.
+const USER_PRESENT: u8 = 0x01;
+/// Flag of FIDO: the token verified the person.
+const USER_VERIFIED: u8 = 0x04;
 
 /// Why a list of signers cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,36 +45,6 @@ pub struct SignersError {
     pub fault: SignerFault,
 }
 
-/// What is wrong with a line of the list. Texts are without control characters, and truncated.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SignerFault {
-    /// A member of the line is missing, or a quote around one is not closed.
-    #[error("it ends too early")]
-    Short,
-    /// A quote in the options is not closed.
-    #[error("a quote is not closed")]
-    Quote,
-    /// The key is of this type.
-    #[error("`{0}` is not ssh-ed25519, the only accepted kind of key")]
-    KeyType(String),
-    /// The key is not one in base64.
-    #[error("the key cannot be read")]
-    Key,
-    /// An option is given twice.
-    #[error("option `{0}` is given twice")]
-    Twice(String),
-    /// An option that this program does not know.
-    #[error("unknown option `{0}`")]
-    UnknownOption(String),
-    /// The key may certify other keys.
-    #[error("certificates are not accepted: name the key itself")]
-    Certificate,
-    /// The value of an option is not a time.
-    #[error("`{0}` is not a time such as 20270101 or 202701011200Z")]
-    Time(String),
-}
-
 /// Why a signature does not count.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -77,7 +56,7 @@ pub enum SignatureError {
     #[error("it was made for another purpose: sign with `-n {NAMESPACE}`")]
     Namespace,
     /// The key or the signature is of another algorithm.
-    #[error("it is not by an Ed25519 key, the only accepted kind")]
+    #[error("it is not by an Ed25519 key, in software or in a FIDO token")]
     Algorithm,
     /// The message was hashed with an unknown algorithm.
     #[error("the signature's hash is neither sha512 nor sha256")]
@@ -118,7 +97,19 @@ pub enum SignatureError {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Signers(Vec<Signer>);
+pub struct Signers {
+    keys: Vec<Signer>,
+    skipped: Vec<Skipped>,
+}
+
+/// A line of the list that counts for nothing, because its key is of another type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// Number of the line, from 1.
+    pub line: usize,
+    /// The type of its key.
+    pub key_type: String,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Signer {
@@ -126,16 +117,35 @@ struct Signer {
     namespaces: Option<Vec<String>>,
     valid_after: Option<Time>,
     valid_before: Option<Time>,
-    key: [u8; 32],
+    key: Key,
+}
+
+/// A public key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Key {
+    point: [u8; 32],
+    /// For a key in a FIDO token: the application that the token knows it by.
+    application: Option<Vec<u8>>,
 }
 
 /// The signer of a verified signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signed {
-    /// The principals in the signer's line of the list.
+    /// The signer's identity in the list.
     pub identity: String,
     /// The key's fingerprint, as `ssh-keygen -l` shows it.
     pub key: String,
+    /// What the FIDO token attests; `None` if the key is in software.
+    pub token: Option<Token>,
+}
+
+/// What a FIDO token attests about the making of a signature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// A person touched the token.
+    pub is_present: bool,
+    /// The token verified the person, by PIN or fingerprint.
+    pub is_verified: bool,
 }
 
 /// Reads length-prefixed fields (RFC 4251).
@@ -167,19 +177,40 @@ fn push_text(out: &mut Vec<u8>, text: &[u8]) {
     out.extend(text);
 }
 
-fn ed25519_key(blob: &[u8]) -> Option<[u8; 32]> {
-    let mut fields = Fields(blob);
-    let is_known = fields.text()? == KEY_TYPE;
-    let key = fields.text()?.try_into().ok()?;
-    fields.end()?;
-    is_known.then_some(key)
-}
+impl Key {
+    /// Reads a key of one of the two accepted types.
+    fn read(blob: &[u8]) -> Option<Key> {
+        let mut fields = Fields(blob);
+        let key_type = fields.text()?;
+        let point = fields.text()?.try_into().ok()?;
+        let application = if key_type == FIDO.as_bytes() {
+            // For ssh, a text ends at a zero byte.
+            Some(fields.text().filter(|text| !text.contains(&0))?.to_owned())
+        } else if key_type == ED25519.as_bytes() {
+            None
+        } else {
+            return None;
+        };
+        fields.end()?;
+        Some(Key { point, application })
+    }
 
-fn fingerprint(key: &[u8; 32]) -> String {
-    let mut blob = Vec::new();
-    push_text(&mut blob, KEY_TYPE);
-    push_text(&mut blob, key);
-    format!("SHA256:{}", STANDARD_NO_PAD.encode(Sha256::digest(blob)))
+    fn key_type(&self) -> &'static str {
+        match self.application {
+            Some(_) => FIDO,
+            None => ED25519,
+        }
+    }
+
+    fn fingerprint(&self) -> String {
+        let mut blob = Vec::new();
+        push_text(&mut blob, self.key_type().as_bytes());
+        push_text(&mut blob, &self.point);
+        if let Some(application) = &self.application {
+            push_text(&mut blob, application);
+        }
+        format!("SHA256:{}", STANDARD_NO_PAD.encode(Sha256::digest(blob)))
+    }
 }
 
 impl Signers {
@@ -187,21 +218,75 @@ impl Signers {
     ///
     /// # Errors
     /// Returns [`SignersError`] for the first bad line: a list with such a line approves nothing.
+    /// A line whose key is of another type than Ed25519 is not bad; see [`Signers::skipped`].
     pub fn read(text: &str) -> Result<Signers, SignersError> {
-        let mut signers = Vec::new();
+        let (mut keys, mut skipped) = (Vec::<Signer>::new(), Vec::new());
+        let mut owners: BTreeMap<[u8; 32], String> = BTreeMap::new();
         for (line, number) in text.lines().zip(1_usize..) {
-            let line = line.trim();
-            if !line.is_empty() && !line.starts_with('#') {
-                signers.push(signer(line).map_err(|fault| SignersError {
-                    line: number,
-                    fault,
-                })?);
+            // As in ssh; other white space is part of a word.
+            let line = line.trim_matches([' ', '\t', '\r']);
+            if line.is_empty() || line.starts_with('#') {
+                continue;
             }
+            let fail = |fault| SignersError {
+                line: number,
+                fault,
+            };
+            let signer = match signer(line).map_err(fail)? {
+                Ok(signer) => signer,
+                Err(key_type) => {
+                    skipped.push(Skipped {
+                        line: number,
+                        key_type,
+                    });
+                    continue;
+                }
+            };
+            let owner = owners.entry(signer.key.point);
+            let owner = owner.or_insert_with(|| signer.identity.clone());
+            if *owner != signer.identity {
+                return Err(fail(SignerFault::SharedKey(owner.clone())));
+            }
+            keys.push(signer);
         }
-        Ok(Signers(signers))
+        Ok(Signers { keys, skipped })
     }
 
-    /// Verifies a signature over `message` at the time `now`, and returns its signer.
+    /// Returns the lines that count for nothing, in order: their keys are of other types.
+    pub fn skipped(&self) -> &[Skipped] {
+        &self.skipped
+    }
+
+    /// Returns the identities that have a key, sorted.
+    pub fn identities(&self) -> BTreeSet<&str> {
+        let signers = self.keys.iter();
+        signers.map(|signer| signer.identity.as_str()).collect()
+    }
+
+    /// Returns what each key may do, in words that are equal only for equal keys with equal rights.
+    pub fn entries(&self) -> impl Iterator<Item = String> {
+        self.keys.iter().map(|signer| {
+            let Signer {
+                identity,
+                namespaces,
+                valid_after,
+                valid_before,
+                key,
+            } = signer;
+            let mut words = format!("{identity} {}", key.fingerprint());
+            if let Some(namespaces) = namespaces {
+                words.push_str(&format!(" for {}", namespaces.join(",")));
+            }
+            for (word, time) in [("from", valid_after), ("until", valid_before)] {
+                words.extend(time.map(|time| format!(" {word} {time}")));
+            }
+            words
+        })
+    }
+
+    /// Verifies a signature over `message` at the time `now`, and returns its signer: a signature has
+    /// one key, and a key has one identity. The caller decides whether what a FIDO token attests is
+    /// enough.
     ///
     /// # Errors
     /// Returns [`SignatureError`] if the signature does not count.
@@ -211,23 +296,16 @@ impl Signers {
         armored: &str,
         now: Time,
     ) -> Result<Signed, SignatureError> {
-        let (key, reserved, hash_name, signature) = signature(armored)?;
-        let hash = match hash_name {
-            ref name if name == b"sha512" => Sha512::digest(message).to_vec(),
-            ref name if name == b"sha256" => Sha256::digest(message).to_vec(),
-            _ => return Err(SignatureError::Hash),
-        };
-        let mut signed = MAGIC.to_vec();
-        for field in [NAMESPACE.as_bytes(), &reserved, &hash_name, &hash] {
-            push_text(&mut signed, field);
-        }
-        let verifying = VerifyingKey::from_bytes(&key).map_err(|_| SignatureError::Key)?;
-        verifying
-            .verify_strict(&signed, &Signature::from_bytes(&signature))
-            .map_err(|_| SignatureError::Message)?;
-        let own: Vec<&Signer> = self.0.iter().filter(|signer| signer.key == key).collect();
+        let signature = DetachedSignature::read(armored)?;
+        signature.verify(message)?;
+        let DetachedSignature { key, token, .. } = signature;
+        let own: Vec<&Signer> = self
+            .keys
+            .iter()
+            .filter(|signer| signer.key == key)
+            .collect();
         if own.is_empty() {
-            return Err(SignatureError::Unknown(fingerprint(&key)));
+            return Err(SignatureError::Unknown(key.fingerprint()));
         }
         let counts = |signer: &&&Signer| {
             // As in ssh, a matching pattern with `!` outweighs all others.
@@ -240,206 +318,115 @@ impl Signers {
             };
             signer.namespaces.as_ref().is_none_or(has_namespace)
                 && signer.valid_after.is_none_or(|after| now >= after)
-                && signer.valid_before.is_none_or(|before| now < before)
+                && signer.valid_before.is_none_or(|before| now <= before)
         };
         let signer = own
             .iter()
             .find(counts)
-            .ok_or_else(|| SignatureError::NotNow(fingerprint(&key)))?;
+            .ok_or_else(|| SignatureError::NotNow(key.fingerprint()))?;
         Ok(Signed {
             identity: signer.identity.clone(),
-            key: fingerprint(&key),
+            key: key.fingerprint(),
+            token: token.map(|(flags, _)| Token {
+                is_present: flags & USER_PRESENT != 0,
+                is_verified: flags & USER_VERIFIED != 0,
+            }),
         })
     }
 }
 
-/// Key, reserved field, name of the hash, and the signature itself.
-type Parts = ([u8; 32], Vec<u8>, Vec<u8>, [u8; 64]);
-
-fn signature(armored: &str) -> Result<Parts, SignatureError> {
-    let inner = armored
-        .trim()
-        .strip_prefix(BEGIN)
-        .and_then(|rest| rest.strip_suffix(END));
-    let inner: String = inner
-        .ok_or(SignatureError::Form)?
-        .split_ascii_whitespace()
-        .collect();
-    let bytes = STANDARD.decode(inner).map_err(|_| SignatureError::Form)?;
-    let mut fields = Fields(&bytes);
-    let mut read = || {
-        if fields.take(MAGIC.len())? != MAGIC || fields.number()? != 1 {
-            return None;
-        }
-        let parts = (
-            fields.text()?,
-            fields.text()?,
-            fields.text()?,
-            fields.text()?,
-            fields.text()?,
-        );
-        fields.end()?;
-        Some(parts)
-    };
-    let (key, namespace, reserved, hash, signature) = read().ok_or(SignatureError::Form)?;
-    if namespace != NAMESPACE.as_bytes() {
-        return Err(SignatureError::Namespace);
-    }
-    let key = ed25519_key(key).ok_or(SignatureError::Algorithm)?;
-    let mut fields = Fields(signature);
-    let is_known = fields.text() == Some(KEY_TYPE);
-    let signature = fields
-        .text()
-        .and_then(|bytes| <[u8; 64]>::try_from(bytes).ok());
-    match signature.filter(|_| is_known && fields.end().is_some()) {
-        Some(signature) => Ok((key, reserved.to_vec(), hash.to_vec(), signature)),
-        None => Err(SignatureError::Algorithm),
-    }
+/// A signature as its file has it.
+struct DetachedSignature {
+    key: Key,
+    reserved: Vec<u8>,
+    hash_name: Vec<u8>,
+    signature: [u8; 64],
+    /// Flags and counter of a FIDO token, which it signs too.
+    token: Option<(u8, u32)>,
 }
 
-/// Reads a line: principals, optional options, type of key, key, comment.
-fn signer(line: &str) -> Result<Signer, SignerFault> {
-    let (principals, rest) = word(line)?;
-    let (next, after) = word(rest)?;
-    let (options, key_type, rest) = if is_key_type(next) {
-        ("", next, after)
-    } else {
-        let (key_type, after) = word(after)?;
-        (next, key_type, after)
-    };
-    if key_type.as_bytes() != KEY_TYPE {
-        return Err(SignerFault::KeyType(short(key_type)));
-    }
-    let blob = rest
-        .split_ascii_whitespace()
-        .next()
-        .and_then(|text| STANDARD.decode(text).ok());
-    let key = blob
-        .and_then(|blob| ed25519_key(&blob))
-        .ok_or(SignerFault::Key)?;
-    let mut signer = Signer {
-        identity: short(principals),
-        namespaces: None,
-        valid_after: None,
-        valid_before: None,
-        key,
-    };
-    let mut named = BTreeSet::new();
-    for option in split_options(options)? {
-        let (name, value) = option.split_once('=').unwrap_or((option, ""));
-        if !named.insert(name.to_ascii_lowercase()) {
-            return Err(SignerFault::Twice(short(name)));
-        }
-        let value = value
-            .strip_prefix('"')
-            .and_then(|rest| rest.strip_suffix('"'))
-            .unwrap_or(value);
-        match name.to_ascii_lowercase().as_str() {
-            "namespaces" => signer.namespaces = Some(value.split(',').map(str::to_owned).collect()),
-            "valid-after" => signer.valid_after = Some(time(value)?),
-            "valid-before" => signer.valid_before = Some(time(value)?),
-            "cert-authority" => return Err(SignerFault::Certificate),
-            _ => return Err(SignerFault::UnknownOption(short(name))),
-        }
-    }
-    Ok(signer)
-}
-
-fn short(text: &str) -> String {
-    text.chars()
-        .filter(|c| !c.is_control())
-        .take(IDENTITY_CHARS_MAX)
-        .collect()
-}
-
-fn is_key_type(word: &str) -> bool {
-    ["ssh-", "ecdsa-", "sk-"]
-        .iter()
-        .any(|start| word.starts_with(start))
-}
-
-/// Returns the first word and the rest; blanks between quotes belong to the word.
-fn word(text: &str) -> Result<(&str, &str), SignerFault> {
-    let text = text.trim_start();
-    let mut is_quoted = false;
-    for (at, c) in text.char_indices() {
-        match c {
-            '"' => is_quoted = !is_quoted,
-            ' ' | '\t' if !is_quoted => {
-                let (word, rest) = text.split_at(at);
-                return Ok((word, rest));
+impl DetachedSignature {
+    /// Reads the file. As ssh, it accepts no byte before the first line, and no CRLF.
+    fn read(armored: &str) -> Result<DetachedSignature, SignatureError> {
+        let inner = armored
+            .strip_prefix(BEGIN)
+            .and_then(|rest| rest.trim_end_matches([' ', '\t', '\n']).strip_suffix(END))
+            .filter(|inner| !inner.contains('\r'));
+        let inner: String = inner
+            .ok_or(SignatureError::Form)?
+            .split_ascii_whitespace()
+            .collect();
+        let bytes = STANDARD.decode(inner).map_err(|_| SignatureError::Form)?;
+        let mut fields = Fields(&bytes);
+        let mut read = || {
+            if fields.take(MAGIC.len())? != MAGIC || fields.number()? != 1 {
+                return None;
             }
-            _ => {}
+            let parts = (
+                fields.text()?,
+                fields.text()?,
+                fields.text()?,
+                fields.text()?,
+                fields.text()?,
+            );
+            fields.end()?;
+            Some(parts)
+        };
+        let (key, namespace, reserved, hash_name, blob) = read().ok_or(SignatureError::Form)?;
+        if namespace != NAMESPACE.as_bytes() {
+            return Err(SignatureError::Namespace);
         }
-    }
-    if is_quoted || text.is_empty() {
-        Err(SignerFault::Short)
-    } else {
-        Ok((text, ""))
-    }
-}
-
-fn split_options(text: &str) -> Result<Vec<&str>, SignerFault> {
-    let mut options = Vec::new();
-    let mut is_quoted = false;
-    let mut from = 0;
-    for (at, c) in text.char_indices() {
-        match c {
-            '"' => is_quoted = !is_quoted,
-            ',' if !is_quoted => {
-                options.extend(text.get(from..at));
-                from = at.saturating_add(1);
+        let key = Key::read(key).ok_or(SignatureError::Algorithm)?;
+        let mut fields = Fields(blob);
+        let mut read = || {
+            if fields.text()? != key.key_type().as_bytes() {
+                return None;
             }
-            _ => {}
-        }
-    }
-    options.extend(text.get(from..).filter(|rest| !rest.is_empty()));
-    if is_quoted {
-        Err(SignerFault::Quote)
-    } else {
-        Ok(options)
-    }
-}
-
-/// Reads `YYYYMMDD`, `YYYYMMDDHHMM` or `YYYYMMDDHHMMSS`, with or without `Z`: UTC in both cases.
-fn time(text: &str) -> Result<Time, SignerFault> {
-    let fail = || SignerFault::Time(short(text));
-    let digits = text.strip_suffix('Z').unwrap_or(text);
-    if !digits.bytes().all(|byte| byte.is_ascii_digit()) || !matches!(digits.len(), 8 | 12 | 14) {
-        return Err(fail());
-    }
-    let filled = format!("{digits:0<14}");
-    let part = |from: usize, to: usize| filled.get(from..to).unwrap_or_default();
-    let (date, clock) = (
-        format!("{}-{}-{}", part(0, 4), part(4, 6), part(6, 8)),
-        format!("{}:{}:{}", part(8, 10), part(10, 12), part(12, 14)),
-    );
-    Time::parse(&format!("{date}T{clock}Z")).map_err(|_| fail())
-}
-
-/// Whether a pattern with `*` and `?` matches, by the rules of ssh.
-fn matches(pattern: &[u8], text: &[u8]) -> bool {
-    // The last star in the pattern, and the position in the text up to which it matches.
-    let (mut p, mut t) = (0_usize, 0_usize);
-    let mut star: Option<(usize, usize)> = None;
-    while t < text.len() {
-        match pattern.get(p) {
-            Some(b'*') => {
-                star = Some((p, t));
-                p = p.saturating_add(1);
-            }
-            Some(byte) if *byte == b'?' || text.get(t) == Some(byte) => {
-                p = p.saturating_add(1);
-                t = t.saturating_add(1);
-            }
-            _ => match &mut star {
-                Some((at, taken)) => {
-                    *taken = taken.saturating_add(1);
-                    (p, t) = (at.saturating_add(1), *taken);
+            let signature = fields.text()?.try_into().ok()?;
+            let token = match key.application {
+                Some(_) => {
+                    let &[flags] = fields.take(1)? else {
+                        return None;
+                    };
+                    Some((flags, fields.number()?))
                 }
-                None => return false,
-            },
-        }
+                None => None,
+            };
+            fields.end()?;
+            Some((signature, token))
+        };
+        let (signature, token) = read().ok_or(SignatureError::Algorithm)?;
+        Ok(DetachedSignature {
+            reserved: reserved.to_vec(),
+            hash_name: hash_name.to_vec(),
+            signature,
+            token,
+            key,
+        })
     }
-    pattern.iter().skip(p).all(|byte| *byte == b'*')
+
+    /// Verifies that the key signed this message.
+    fn verify(&self, message: &[u8]) -> Result<(), SignatureError> {
+        let hash = match self.hash_name.as_slice() {
+            b"sha512" => Sha512::digest(message).to_vec(),
+            b"sha256" => Sha256::digest(message).to_vec(),
+            _ => return Err(SignatureError::Hash),
+        };
+        let mut signed = MAGIC.to_vec();
+        for field in [NAMESPACE.as_bytes(), &self.reserved, &self.hash_name, &hash] {
+            push_text(&mut signed, field);
+        }
+        if let (Some(application), Some((flags, counter))) = (&self.key.application, self.token) {
+            // A token signs hashes of application and message, and what it attests (PROTOCOL.u2f).
+            let message = Sha256::digest(&signed);
+            signed = Sha256::digest(application).to_vec();
+            signed.push(flags);
+            signed.extend(counter.to_be_bytes());
+            signed.extend(message);
+        }
+        VerifyingKey::from_bytes(&self.key.point)
+            .map_err(|_| SignatureError::Key)?
+            .verify_strict(&signed, &Signature::from_bytes(&self.signature))
+            .map_err(|_| SignatureError::Message)
+    }
 }

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
+use spoolgate_home::enforced::approvals;
 use spoolgate_home::sandbox::programs;
 use spoolgate_host::cage;
+use spoolgate_host::real_disk::RealDisk;
 use spoolgate_host::rule_folder::{self, CASES, FoundFile};
 use spoolgate_ledger::segment;
 use spoolgate_rules::lint::{self, File, Read};
@@ -136,7 +138,15 @@ impl Folder {
     }
 
     fn compiled(&self) -> Result<Rulebook, RulebookError> {
-        let bundle = match &self.home {
+        Rulebook::compile(&self.bundle()?)
+    }
+
+    /// Returns the files of the rulebook, with the theses if the folder is a home.
+    ///
+    /// # Errors
+    /// Returns [`RulebookError`] if one of them cannot be read.
+    pub(crate) fn bundle(&self) -> Result<Bundle, RulebookError> {
+        Ok(match &self.home {
             Some(home) => rule_folder::load(home)?,
             None => {
                 let files = self
@@ -149,8 +159,18 @@ impl Folder {
                         .collect(),
                 }
             }
+        })
+    }
+
+    /// Returns the statements and signatures of a home, by path below it.
+    ///
+    /// # Errors
+    /// Returns the error of the disk.
+    pub(crate) fn approvals(&self) -> Result<BTreeMap<String, Vec<u8>>> {
+        let Some(home) = &self.home else {
+            return Ok(BTreeMap::new());
         };
-        Rulebook::compile(&bundle)
+        Ok(approvals(&RealDisk::open(home)?))
     }
 
     /// Returns the fault with its file named as people find it.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use serde::Serialize;
 use spoolgate_host::clock::{Clock, SystemClock};
+use spoolgate_rules::approval::{self, Approval};
 use spoolgate_rules::lint::council;
 use spoolgate_rules::lint::meaning::{self, Warning};
 use spoolgate_rules::{RulebookError, admit, golden};
@@ -73,9 +74,14 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
             not_admitted = book.admit();
             of_book = council::warnings(&book);
             of_book.extend(book.doubts());
+            of_book.extend(book.approvers.iter().flat_map(approval::warnings));
         }
         other => {
-            faults.extend(other.and_then(Result::err).map(|fault| folder.shown(fault)));
+            let fault = match other {
+                Some(book) => book.err(),
+                None => Approval::of(&folder.texts).err(),
+            };
+            faults.extend(fault.map(|fault| folder.shown(fault)));
             // Without the other files, the names in rules cannot be checked.
             not_admitted.extend(read.rules.rules.values().flat_map(admit::written));
         }

@@ -1,14 +1,19 @@
-//! `spoolgate rules`: shows rules and tries them out. Everything here only reads.
+//! `spoolgate rules`: shows rules and tries them out. Everything here only reads rules;
+//! `approval-reset` writes a line of the ledger.
 
+mod approval_reset;
+mod ask;
 mod backtest;
+mod cases;
 mod change;
-mod diff;
 mod efficacy;
 mod explain;
 mod facts;
 mod fields;
 mod folder;
 mod lint;
+mod review;
+mod shown;
 mod test;
 mod witness;
 
@@ -34,10 +39,17 @@ pub(super) enum Command {
     Lint(lint::Args),
     /// Run the golden cases in rules/tests.
     Test(test::Args),
+    /// Make golden cases from rules: beside each condition, left out, and not known.
+    Cases(cases::Args),
     /// Show for each rule which conditions hold of a request, and what would have to change.
     Explain(explain::Args),
-    /// Compare two rulebooks: is the new one tighter, looser, or neither?
-    Diff(diff::Args),
+    /// Judge the change of a rulebook: does it only tighten, and who has to approve it?
+    Review(review::Args),
+    /// Let the rule files as they are now come into force without approvals, when the keys of the
+    /// approvers are lost.
+    ApprovalReset(approval_reset::Args),
+    /// Show what the rules do to requests of which only some facts are given.
+    Ask(ask::Args),
 }
 
 /// Runs a command.
@@ -48,8 +60,11 @@ pub(super) fn run(home: &Path, command: &Command, output: &Output) -> Result<Exi
         Command::Fields(args) => fields::run(args, output),
         Command::Lint(args) => lint::run(home, args, output),
         Command::Test(args) => test::run(home, args, output),
+        Command::Cases(args) => cases::run(home, args, output),
         Command::Explain(args) => explain::run(home, args, output),
-        Command::Diff(args) => diff::run(home, args, output),
+        Command::Review(args) => review::run(home, args, output),
+        Command::ApprovalReset(args) => approval_reset::run(home, args, output),
+        Command::Ask(args) => ask::run(home, args, output),
     }
 }
 

@@ -7,7 +7,9 @@ use serde::Serialize;
 use spoolgate_gate::actions;
 use spoolgate_gate::prepare::Authentic;
 use spoolgate_rules::golden::{self, Case, Covered, Report, Tried, name_of};
-use spoolgate_rules::rule::{Fact, Reading};
+use spoolgate_rules::mutants::{self, Change};
+use spoolgate_rules::rule::file::line_of_condition;
+use spoolgate_rules::rule::{Fact, Reading, RuleSet};
 use spoolgate_rules::{Rulebook, RulebookError};
 use spoolgate_wire::code::Exit;
 use spoolgate_wire::envelope::Envelope;
@@ -23,9 +25,12 @@ use crate::cli::output::{Output, plain};
 #[command(
     after_help = "Examples:\n  spoolgate rules test\n  spoolgate rules test my-checkout \
         --coverage 100\n  spoolgate --format json rules test | jq -r \
-        'select(.faults!=[]).name'\n\nNeeds the files only: no ledger, no gate. Exit codes: 0 \
-        every case holds and the coverage is reached, 1 one\ndoes not, 2 the rules or the cases \
-        cannot be read."
+        'select(.faults!=[]).name'\n  spoolgate rules test --mutate\n\nWith --mutate, each \
+        rule is changed in one place at a time: another operator, a threshold moved by one step, a \
+        condition\ndropped. Changes that no passing case notices are listed, unless they are \
+        proved to change nothing; `rules cases`\nmakes cases that notice them. Needs the files \
+        only: no ledger, no gate. Exit codes: 0 every case passes, the coverage\nis reached, and \
+        every change is noticed; 1 otherwise; 2 the rules or the cases cannot be read."
 )]
 pub(crate) struct Args {
     /// A home, or a folder that is its `rules`; default: the home.
@@ -33,6 +38,22 @@ pub(crate) struct Args {
     /// Exit with 1 if less than this percentage of the rules and conditions is covered.
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
     coverage: Option<u32>,
+    /// List changes of the rules that no case notices; exit with 1 if there are any.
+    #[arg(long)]
+    mutate: bool,
+}
+
+/// A change of a rule that no case notices, as JSON output.
+#[derive(Serialize)]
+struct MutantView<'a> {
+    mutant: &'a RuleId,
+    file: &'a str,
+    line: Option<usize>,
+    change: Change,
+    /// The condition, and what it becomes; absent if it is dropped.
+    was: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    becomes: Option<String>,
 }
 
 /// The coverage of a rule as JSON output.
@@ -85,6 +106,7 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         golden::try_file(&read.rules, *at, file, &computed, &mut report);
     }
     print(&folder, &report, output)?;
+    let is_mutant_left = args.mutate && mutate(&folder, &read.rules, &report, output)?;
     let percent = report.percent();
     let failed = report
         .tried
@@ -98,11 +120,41 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     if let Some(least) = is_short {
         output.remark(&format!("{percent} % covered, {least} % required"));
     }
-    Ok(if failed == 0 && is_short.is_none() {
+    Ok(if failed == 0 && is_short.is_none() && !is_mutant_left {
         Exit::Success
     } else {
         Exit::Refused
     })
+}
+
+/// Lists the mutants that no passing case notices; returns whether there are any.
+fn mutate(folder: &Folder, rules: &RuleSet, report: &Report, output: &Output) -> Result<bool> {
+    let (mut made, mut left) = (0_usize, 0_usize);
+    for rule in rules.rules.values() {
+        for mutant in mutants::mutants(rules, rule) {
+            made = made.saturating_add(1);
+            if mutant.is_noticed(rules, &report.passed) {
+                continue;
+            }
+            left = left.saturating_add(1);
+            let line = line_of_condition(&rule.text, mutant.nth, &mutant.was.field);
+            let message = format!("no case notices that {mutant}");
+            let at = folder.shown(RulebookError::new(&rule.path, line, message));
+            match output.is_json() {
+                false => output.line(&plain(&at.to_string()))?,
+                true => output.json(&MutantView {
+                    mutant: &mutant.rule,
+                    file: &at.file,
+                    line,
+                    change: mutant.change,
+                    was: mutant.was.to_string(),
+                    becomes: mutant.is.as_ref().map(ToString::to_string),
+                })?,
+            }
+        }
+    }
+    output.remark(&format!("{made} mutants, {left} not noticed"));
+    Ok(left > 0)
 }
 
 /// Computes the facts that a case's request determines by itself, without those that the gate would

@@ -182,8 +182,7 @@ pub(super) fn request(rulebook: &Rulebook, prices: &Prices, witness: &Witness) -
     };
     let made = match witness.action.parse() {
         Ok(ActionName::OrderSubmit) => order(rulebook, prices, witness),
-        Err(_) => plain(rulebook, witness),
-        Ok(_) => None,
+        _ => plain(rulebook, witness),
     };
     let Some((source, payload)) = made else {
         return Made {

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 134] = [
+const COMMANDS: [&str; 137] = [
     "",
     "actions",
     "actions open",
@@ -117,7 +117,8 @@ const COMMANDS: [&str; 134] = [
     "rules lint",
     "rules test",
     "rules explain",
-    "rules diff",
+    "rules review",
+    "rules approval-reset",
     "notify",
     "notify test",
     "halt",
@@ -136,7 +137,9 @@ const COMMANDS: [&str; 134] = [
     "schema",
     "completions",
     "man",
+    "rules ask",
     "rules backtest",
+    "rules cases",
     "rules efficacy",
 ];
 

@@ -519,7 +519,7 @@ fn every_documented_query_says_something_of_the_demo() {
     let all: Vec<String> = said.iter().flatten().map(|row| row.join("|")).collect();
     for row in [
         "2018-04-05T00:10:00.000Z|trend-bot|order.submit|buy-big|CHECKS_FAILED",
-        "2018-04-05T00:38:00.000Z|o-34|entry|buy|0.03|6760",
+        "2018-04-05T00:38:00.000Z|o-44|entry|buy|0.03|6760",
     ] {
         assert!(
             all.iter().any(|found| found.contains(row)),

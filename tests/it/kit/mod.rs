@@ -2,6 +2,7 @@
 //! process, the invariants of a home as one function, and a disk in memory that fails on demand,
 //! with a home on it.
 
+pub(crate) mod approvers;
 pub(crate) mod chamber;
 pub(crate) mod closed;
 pub(crate) mod court;

@@ -198,7 +198,7 @@ fn files_named_by_lines_exist(home: &Path) -> Result<(), String> {
         }
         for change in record.changes() {
             match change {
-                Change::RulebookLoaded { hash } => {
+                Change::RulebookLoaded { hash, .. } => {
                     has(format!("audit/rulebooks/{hash}.json"), hash)
                         .map_err(|why| format!("line {seq}: {why}"))?;
                 }

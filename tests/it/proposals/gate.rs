@@ -322,7 +322,7 @@ pub(crate) fn ledger(gate: &Gate) -> (Vec<(u64, Step)>, Vec<String>) {
         for change in record.iter().flat_map(Record::changes) {
             match change {
                 Change::Proposal(step) => steps.push((seq, step.clone())),
-                Change::RulebookLoaded { hash } => hashes.push(hash.clone()),
+                Change::RulebookLoaded { hash, .. } => hashes.push(hash.clone()),
                 _ => {}
             }
         }

@@ -18,7 +18,7 @@ fn rulebooks(home: &Path) -> Vec<String> {
         .flat_map(|(_, _, record)| record.iter().flat_map(Record::changes));
     changes
         .filter_map(|change| match change {
-            Change::RulebookLoaded { hash } => Some(hash.clone()),
+            Change::RulebookLoaded { hash, .. } => Some(hash.clone()),
             _ => None,
         })
         .collect()

@@ -132,6 +132,8 @@ fn the_demo_has_no_difference() {
     for part in ["rules", "proposals", "council"] {
         copy(&home.join(part), &draft.join(part));
     }
+    // The rule that an agent proposes during the day is not there yet.
+    fs::remove_file(draft.join("rules/active/limit-entries-only.yaml")).unwrap();
     let accepted: u64 = report["recorded"]["accepted"].as_u64().unwrap();
     let safety = fs::read_to_string(draft.join("rules/safety.yaml")).unwrap();
     let (head, tail) = safety.split_once("max_order_value:").unwrap();

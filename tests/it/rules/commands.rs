@@ -1,6 +1,7 @@
 //! `rules fields`, `lint`, `test` and `explain`, and `handle --dry-run`, as processes: their output
 //! for good and bad files, their exit codes, and that they leave nothing behind.
 
+mod asking;
 mod dry_runs;
 
 use std::collections::BTreeMap;

@@ -780,6 +780,23 @@ fn the_command_prints_text_and_json() {
     let told = crate::kit::succeed(&home, &["--format", "json", "rules", "efficacy"]);
     let report: Value = serde_json::from_str(&told).unwrap();
     assert_eq!(report["time_stop_minutes"], 1440);
+    // The demo has a rule in force and one on trial.
+    let events = |rule: &Value| {
+        (
+            rule["rule"].clone(),
+            rule["status"].clone(),
+            rule["events"]["opened"].clone(),
+        )
+    };
+    let rules = report["rules"].as_array().unwrap();
+    assert_eq!(
+        rules.iter().map(events).collect::<Vec<_>>(),
+        [
+            ("limit-entries-only".into(), "shadow".into(), 2.into()),
+            ("pause-after-stop-out".into(), "active".into(), 1.into()),
+        ],
+        "{told}"
+    );
     let table = crate::kit::succeed(&home, &["rules", "efficacy", "--time-stop-minutes", "5"]);
     assert!(table.contains("WINNERS"), "{table}");
     let wrong = crate::kit::spoolgate(&home, &["rules", "efficacy", "--rule", "Not An Id"]);

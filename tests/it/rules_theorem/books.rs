@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use regex::Regex;
-use spoolgate_rules::rule::field::{Field, Kind};
+use spoolgate_rules::rule::field::Kind;
 use spoolgate_rules::rule::ranges::{End, Range};
 use spoolgate_rules::rule::set::{Grows, Provenance, SetKind};
 use spoolgate_rules::rule::test::Pattern;
@@ -237,6 +237,24 @@ fn members(dice: &mut Dice, sets: &mut Sets, kind: Kind, is_in: bool) -> Members
     Members::Listed(listed.into())
 }
 
+/// Expressions of which some say the same, and some say more than others.
+const EXPRESSIONS: [&str; 14] = [
+    "a",
+    "A|a",
+    "(?i)a",
+    "^a$",
+    "(?i)^a$",
+    "^x",
+    "^[xy]",
+    "b|x",
+    "invoice",
+    "invoice|hello",
+    "(?i)^invoice$",
+    "hel+o",
+    "[^b]",
+    r"\.example$",
+];
+
 pub(super) fn test(dice: &mut Dice, sets: &mut Sets, reading: &Reading) -> Test {
     let kind = reading.kind();
     if dice.one_in(8) {
@@ -256,7 +274,7 @@ pub(super) fn test(dice: &mut Dice, sets: &mut Sets, reading: &Reading) -> Test 
         },
         Kind::Text if dice.one_in(2) => Test::LinksNotIn(members(dice, sets, Kind::Host, false)),
         Kind::Name(_) | Kind::Text | Kind::Address if dice.one_in(4) => {
-            let pattern = Pattern(Regex::new(pick(dice, &["a", "^x", "invoice|hello"])).unwrap());
+            let pattern = Pattern(Regex::new(pick(dice, &EXPRESSIONS)).unwrap());
             Test::Matches {
                 pattern,
                 wanted: is_in,
@@ -363,7 +381,16 @@ fn other_values(dice: &mut Dice, set: &NamedSet) -> NamedSet {
     let texts: Vec<String> = set.values.keys().cloned().collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     match dice.below(3) {
-        0 => set.values = values(dice, &["a", "b", "x", "a.example", "x@a.example", "mon"]),
+        0 => {
+            let texts = ["a", "b", "x", "a.example", "x@a.example", "mon"];
+            // A set file with an entry of another kind is refused.
+            let kind = set.kind.kind();
+            let entries: Vec<&str> = texts
+                .into_iter()
+                .filter(|text| kind.entry(text).as_deref() == Some(text))
+                .collect();
+            set.values = values(dice, &entries);
+        }
         1 => set.values.retain(|_, _| !dice.one_in(3)),
         _ => set.values.extend(values(dice, &texts)),
     }
@@ -521,9 +548,4 @@ pub(super) fn change(
         }
     }
     true
-}
-
-/// Whether a field of this name is among the readings.
-pub(super) fn is_of(reading: &Reading, field: &'static Field) -> bool {
-    matches!(reading, Reading::Field(own) if own.name == field.name)
 }

@@ -112,7 +112,7 @@ pub(super) fn value(dice: &mut Dice, kind: Kind) -> Value<'static> {
                 "x@b.example",
                 "q@other.example",
                 "X <x@a.example>",
-                "nobody",
+                "nobody@",
                 "a@b c",
             ],
         )),

@@ -1,6 +1,6 @@
 //! Fields of every kind and every way to be missing.
 
-use spoolgate_rules::rule::field::{Field, Id, Kind, Missing};
+use spoolgate_rules::rule::field::{self, Field, Id, Kind, Missing};
 use spoolgate_rules::rule::ranges::End;
 use spoolgate_rules::rule::registry::Registry;
 use spoolgate_rules::rule::{Fact, Reading, Value};
@@ -72,6 +72,7 @@ pub(super) fn readings() -> Vec<Reading> {
         &SUBJECT, &HOST, &FROM, &TO, &TAGS, &COUNTS, &NOTES,
     ];
     let mut readings: Vec<Reading> = fields.into_iter().map(Reading::Field).collect();
+    readings.extend(mail());
     readings.push(Reading::FirstSeen(&NAME));
     readings.extend(COUNTS_OF_REQUESTS);
     readings.extend(SUMS.into_iter().skip(1));
@@ -111,20 +112,62 @@ fn height(fact: &Fact) -> (bool, Option<Amount>) {
     }
 }
 
+/// Returns the arrays of recipients of a mail: `to`, `cc`, and all of them.
+pub(super) fn mail() -> [Reading; 3] {
+    ["payload.to", "payload.cc", "payload.recipients"]
+        .map(|name| Reading::Field(field::find(name).unwrap()))
+}
+
+/// Returns the places of the arrays of recipients.
+fn places(readings: &[Reading]) -> [Option<usize>; 3] {
+    mail().map(|of| readings.iter().position(|other| *other == of))
+}
+
+/// Returns the elements of an array; `None` if they are not known.
+fn elements<'f>(fact: &'f Fact<'static>) -> Option<&'f [Value<'static>]> {
+    match fact {
+        Fact::Many(values) => Some(values),
+        Fact::Absent => Some(&[]),
+        Fact::Known(_) | Fact::Unknown(_) => None,
+    }
+}
+
+/// Returns whether all recipients are those of `to` and `cc`, as far as these are among the facts.
+fn is_a_mail(readings: &[Reading], facts: &[Fact<'static>]) -> bool {
+    let [to, cc, Some(all)] = places(readings) else {
+        return true;
+    };
+    let parts: Vec<_> = [to, cc]
+        .into_iter()
+        .flatten()
+        .map(|at| elements(&facts[at]))
+        .collect();
+    match elements(&facts[all]) {
+        None => parts.len() < 2 || parts.contains(&None),
+        Some(all) => {
+            let known = parts.iter().flatten().flat_map(|part| part.iter());
+            !parts.contains(&None)
+                && known.clone().all(|value| all.contains(value))
+                && (parts.len() < 2 || all.iter().all(|value| known.clone().any(|it| it == value)))
+        }
+    }
+}
+
 /// Returns whether some request has these facts.
-pub(super) fn is_possible(readings: &[Reading], facts: &[Fact]) -> bool {
+pub(super) fn is_possible(readings: &[Reading], facts: &[Fact<'static>]) -> bool {
     let heights = |chain: &Vec<usize>| {
         chain
             .iter()
             .map(|at| height(&facts[*at]))
             .collect::<Vec<_>>()
     };
-    chains(readings)
-        .iter()
-        .all(|chain| heights(chain).is_sorted())
+    is_a_mail(readings, facts)
+        && chains(readings)
+            .iter()
+            .all(|chain| heights(chain).is_sorted())
 }
 
-/// Sorts the facts such that some request has them.
+/// Changes the facts such that some request has them.
 pub(super) fn relate(readings: &[Reading], facts: &mut [Fact<'static>]) {
     for chain in chains(readings) {
         let mut sorted: Vec<Fact> = chain.iter().map(|at| facts[*at].clone()).collect();
@@ -133,4 +176,22 @@ pub(super) fn relate(readings: &[Reading], facts: &mut [Fact<'static>]) {
             facts[at] = fact;
         }
     }
+    let [to, cc, Some(all)] = places(readings) else {
+        return;
+    };
+    let parts: Vec<usize> = [to, cc].into_iter().flatten().collect();
+    let of = |at: &usize| elements(&facts[*at]).map(<[Value]>::to_vec);
+    let own = if parts.len() < 2 {
+        of(&all)
+    } else {
+        Some(Vec::new())
+    };
+    let joined = parts
+        .iter()
+        .map(of)
+        .chain([own])
+        .collect::<Option<Vec<_>>>();
+    facts[all] = joined.map_or(Fact::Unknown("not known".into()), |joined| {
+        Fact::Many(joined.concat())
+    });
 }

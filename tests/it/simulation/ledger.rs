@@ -146,7 +146,7 @@ impl Reader {
             Some(Record::Council(ruling)) => rulebook(ruling.rulebook.as_str()),
             Some(Record::Event(EventKind::Rulebook, event)) => {
                 for change in &event.changes {
-                    if let Change::RulebookLoaded { hash } = change {
+                    if let Change::RulebookLoaded { hash, .. } = change {
                         rulebook(hash.as_str());
                     }
                 }

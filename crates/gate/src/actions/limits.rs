@@ -1,6 +1,7 @@
 //! `limits.override`, `limits.end`: for a while a person sets another value of a limit.
 
 use super::prelude::*;
+use crate::enforced;
 use spoolgate_rules::overrides::{AHEAD_MAX_MS, Override, TIMES_MAX, most};
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::limits::{EndOverride, LimitName, OverrideLimit};
@@ -77,6 +78,9 @@ impl Action for LimitsOverride {
                 set.value,
                 bound.normalized()
             ));
+        }
+        if set.value > in_file {
+            enforced::check_loosening(turn.rules, &format!("`{name}` above its {in_file}"))?;
         }
         if let Err(error) = file.clone().set_limit(set.limit, set.value) {
             return conflict(format!("`value` of `{name}` {error}"));

@@ -8,6 +8,7 @@ use super::{
     Approver, Change, EDITED, Found, Kind, Note, ONLY_SIGNATURES, PENDING_MAX, PENDING_OF_ONE_MAX,
     Proposed, Shown, being_edited, pending_file, words,
 };
+use crate::enforced;
 use crate::handle::{Judged as Answered, Outcome, Turn};
 use crate::prepare::{Authentic, Refusal};
 use spoolgate_rules::Rulebook;
@@ -332,6 +333,7 @@ impl Turn<'_> {
             return Err(Refusal::new(Code::StateConflict, what));
         }
         let after = with_rule(self.rules, &reverted.path, reverted.old.as_deref())?;
+        enforced::check_person(self.rules, &after)?;
         let comparison = compare(&self.rules.ruleset, &after.ruleset, STEPS_MAX);
         let (proposal_id, source) = (ProposalId(self.seq), &authentic.envelope.source);
         let rulebook = after.hash.clone();

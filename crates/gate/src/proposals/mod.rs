@@ -2,6 +2,7 @@
 //! concerns only its proposer; everything else waits for an approver. Nothing else changes rules
 //! here.
 
+mod alone;
 mod deciding;
 pub mod diff;
 mod judging;
@@ -16,6 +17,7 @@ use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::{Principal, ProposalId, RequestId, RuleId};
 use spoolgate_wire::time::Time;
 
+pub use alone::{Masked, masked};
 pub use deciding::{Approved, Body as Answered, approve};
 pub use judging::path_of;
 pub use words::{Ended, pending_file, result_file};

@@ -162,6 +162,13 @@ pub(crate) const BRIDGE: Condition = condition(
 );
 /// Entries of a list.
 pub(crate) const ONCE: Condition = condition("once", "No two entries have the same name.");
+/// Areas of files.
+pub(crate) const AREAS: Condition = condition(
+    "areas",
+    "A path is relative to the home, without empty parts, `.` and `..`, and no earlier path covers \
+        it; the last area has the path `\"\"`. Each approver has a key in `rules/approvers` and is \
+        named once in an area. `need` is at most the number of approvers.",
+);
 /// Roles of principals.
 pub(crate) const ROLE: Condition = condition(
     "role",
@@ -195,7 +202,8 @@ pub(crate) const STRATEGY: Condition = condition(
 /// Golden cases.
 pub(crate) const CASES: Condition = condition(
     "cases",
-    "No two cases have the same name, facts are named as conditions name them, and `expect: \
+    "It has `cases` or `matrix`, and a matrix says one outcome for each of its rows and columns. \
+        No two cases have the same name, facts are named as conditions name them, and `expect: \
         accept` goes with `rules: []` and nothing else.",
 );
 

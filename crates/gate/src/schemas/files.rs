@@ -6,6 +6,7 @@ use schemars::Schema;
 use super::Condition;
 use super::about::{self, CALENDAR, DIGITS, FILE, WHOLE};
 use spoolgate_rules::admission::Profile;
+use spoolgate_rules::approval::ApprovalFile;
 use spoolgate_rules::gateway::Gateway;
 use spoolgate_rules::golden::CaseFile;
 use spoolgate_rules::instruments::InstrumentsFile;
@@ -57,7 +58,7 @@ const fn file<T: HasSchema>(
 }
 
 /// Every file that has a schema.
-pub static FILES: [HomeFile; 15] = [
+pub static FILES: [HomeFile; 16] = [
     file::<RolesFile>(
         "council.roles",
         "`council/roles.yaml`: who is heard on what change, and what follows from the votes.",
@@ -81,6 +82,11 @@ pub static FILES: [HomeFile; 15] = [
         "rules.admission",
         "`rules/admission/<tenant>/<surface>/<profile>.yaml`: what may be admitted where.",
         &[about::TOGETHER, about::COMMAND, WHOLE],
+    ),
+    file::<ApprovalFile>(
+        "rules.approval",
+        "`rules/approval.yaml`: whose signatures a change of rules needs.",
+        &[about::AREAS, about::ONCE, WHOLE],
     ),
     file::<Gateway>(
         "rules.gateway",

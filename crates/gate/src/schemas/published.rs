@@ -105,6 +105,7 @@ published! {
     "rule.propose",
     "rule.propose.answer",
     "rules.admission",
+    "rules.approval",
     "rules.gateway",
     "rules.instruments",
     "rules.notify",

@@ -25,6 +25,7 @@ use spoolgate_host::rule_folder;
 use spoolgate_host::sandbox::files_of;
 use spoolgate_ledger::segment;
 use spoolgate_rules::Rulebook;
+use spoolgate_rules::approval;
 use spoolgate_rules::command::CommandRule;
 use spoolgate_rules::lint::council;
 use spoolgate_rules::lint::meaning::Warning;
@@ -128,6 +129,11 @@ impl Looking {
                 for Warning { at, .. } in council::warnings(&book) {
                     self.warn("council", Path::new(&at.file), &at.message, None);
                 }
+                for Warning { at, .. } in book.approvers.iter().flat_map(approval::warnings) {
+                    let line = at.line.unwrap_or_default();
+                    let message = format!("line {line}: {}", at.message);
+                    self.warn("approvers", Path::new(&at.file), &message, None);
+                }
                 if let Ok(store) = &opened {
                     self.free_leases(&book, store);
                 }
@@ -150,6 +156,12 @@ impl Looking {
                 self.credentials(&opened);
                 self.drilled(&opened);
                 self.bridges(&opened);
+                if let Some(refused) = &opened.state.rulebook.refused {
+                    let remedy = "undo the change, or let approvers sign the statement of `rules \
+                        review`";
+                    let place = Path::new("rules");
+                    self.warn("rules", place, &refused.in_words(), Some(remedy.to_owned()));
+                }
             }
             Err(error) if machine::names(&home.join(segment::AUDIT_DIR)).is_err() => {
                 let remedy = Some(format!(

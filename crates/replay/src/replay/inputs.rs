@@ -2,15 +2,18 @@
 //! outside is written again from what the line says about it, so that the line can neither say nor
 //! do more than a line of its kind may.
 
+use std::collections::BTreeSet;
+use std::io;
 use std::sync::Arc;
 
 use super::Class;
-use super::recompute::{BLOB_LOST, Expected, Recompute, Should, be};
+use super::recompute::{BLOB_LOST, Expected, RULEBOOK_LOST, Recompute, Should, be};
 use super::scout::{Item, Known};
 use spoolgate_admission::lineage;
 use spoolgate_gate::again::{self, NotAgain};
 use spoolgate_gate::council::{self, Heard, RoleAnswer};
 use spoolgate_gate::elsewhere::{self, CommandAnswer};
+use spoolgate_gate::enforced::{Agreement, Unapproved, judged};
 use spoolgate_gate::proposals::{Approver, Change as Step, approve};
 use spoolgate_gate::record::{
     AdmissionInput, AskedFor, CaseDecision, Event, EventKind, Genesis, Input, Published, Record,
@@ -19,8 +22,12 @@ use spoolgate_gate::record::{
 use spoolgate_gate::state::KeyRecord;
 use spoolgate_gate::{Change, bridges, dead_man, events, flatten, outbox, pulls};
 use spoolgate_home::error::HomeError;
+use spoolgate_home::rulebook::kept;
 use spoolgate_home::sealed::Revealed;
 use spoolgate_rules::Rulebook;
+use spoolgate_rules::approval::Enforce;
+use spoolgate_rules::review::Judgement;
+use spoolgate_rules::review::statement::{Need, needs};
 use spoolgate_wire::admin::Algorithm;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::gateway::ActionId;
@@ -39,7 +46,7 @@ pub(super) fn should_be(
         Record::Genesis(line) => genesis(item, line, rules),
         Record::Event(EventKind::Start, line) => start(own, line),
         Record::Event(EventKind::Stop, line) => stop(own, line, rules),
-        Record::Event(EventKind::Rulebook, line) => rulebook(own, line),
+        Record::Event(EventKind::Rulebook, line) => rulebook(own, line, rules)?,
         Record::Event(EventKind::Halt, line) => match line.changes.as_slice() {
             [Change::HaltFile { present, flatten }]
                 if (*present, *flatten) != (state.halts.file, state.halts.file_flattens) =>
@@ -83,8 +90,12 @@ pub(super) fn should_be(
         // The disclosures that it names are checked elsewhere.
         Record::Redact(_) => input(record),
         Record::Admin(line) => match line.changes.as_slice() {
-            [Change::HeadsGivenUp(_)] => input(record),
-            _ => Should::NotBe("an `admin` line records which heads were given up".to_owned()),
+            [Change::HeadsGivenUp(_) | Change::RulebookFreed { .. }] => input(record),
+            _ => Should::NotBe(
+                "an `admin` line records which heads were given up, or which rulebook needs no \
+                    approvals"
+                    .to_owned(),
+            ),
         },
         Record::Input(line) => role(item, line, rules),
         Record::AdmissionInput(line) => admission(item, line, rules),
@@ -191,7 +202,10 @@ fn genesis(item: &Item, line: &Genesis, rules: &Rulebook) -> Should {
     };
     let hash = rules.hash.clone();
     let changes = vec![
-        Change::RulebookLoaded { hash: hash.clone() },
+        Change::RulebookLoaded {
+            hash: hash.clone(),
+            approved: None,
+        },
         Change::KeyAdded(key),
     ];
     input(&Record::Genesis(Genesis {
@@ -233,26 +247,111 @@ fn stop(own: &Recompute<'_>, line: &Event, rules: &Rulebook) -> Should {
     }
 }
 
-fn rulebook(own: &Recompute<'_>, line: &Event) -> Should {
+fn rulebook(own: &Recompute<'_>, line: &Event, rules: &Rulebook) -> Result<Should, HomeError> {
     let now = &own.state.rulebook;
-    match line.changes.as_slice() {
-        [Change::RulebookLoaded { hash }] if *hash != now.hash || now.fault.is_some() => {
-            input(&Record::Event(
-                EventKind::Rulebook,
-                events::rulebook_loaded(hash, None, line.timestamp),
-            ))
+    let event = match line.changes.as_slice() {
+        [Change::RulebookLoaded { hash, approved }]
+            if *hash != now.hash || now.fault.is_some() || now.refused.is_some() =>
+        {
+            if let Some(should) = unlike_ruling(own, rules, hash, |judgement| {
+                approves(own, rules, judgement, (hash, approved.as_deref()))
+            })? {
+                return Ok(should);
+            }
+            match approved {
+                Some(agreement) => events::rulebook_approved(hash, agreement, line.timestamp),
+                None => events::rulebook_loaded(hash, None, line.timestamp),
+            }
+        }
+        [Change::RulebookRefused(refused)] if now.refused.as_ref() != Some(refused.as_ref()) => {
+            if let Some(should) = unlike_ruling(own, rules, &refused.hash, |judgement| {
+                refuses(rules, judgement, refused)
+            })? {
+                return Ok(should);
+            }
+            events::rulebook_refused(refused, line.timestamp)
         }
         [Change::RulebookFaulted { fault }] if now.fault.as_ref() != Some(fault) => {
-            input(&Record::Event(
-                EventKind::Rulebook,
-                events::rulebook_faulted(fault, line.timestamp),
-            ))
+            events::rulebook_faulted(fault, line.timestamp)
         }
-        _ => Should::NotBe(
-            "a `rulebook` line records that another rulebook is in force or cannot be used"
-                .to_owned(),
-        ),
+        _ => {
+            return Ok(Should::NotBe(
+                "a `rulebook` line records that another rulebook is in force, lacks approvals or \
+                    cannot be used"
+                    .to_owned(),
+            ));
+        }
+    };
+    Ok(input(&Record::Event(EventKind::Rulebook, event)))
+}
+
+/// Judges the rulebook of this hash again, and returns what the line should be if the judgement,
+/// which is `None` if none is needed, does not lead to what it says.
+fn unlike_ruling(
+    own: &Recompute<'_>,
+    rules: &Rulebook,
+    hash: &str,
+    is_right: impl FnOnce(Option<&Judgement>) -> bool,
+) -> Result<Option<Should>, HomeError> {
+    if rules.approval.enforce == Enforce::Review {
+        return Ok((!is_right(None)).then(wrong_ruling));
     }
+    let new = match kept(own.disk, hash) {
+        Ok(new) => new,
+        Err(HomeError::Disk { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            return Ok(Some(Should::Unknown(RULEBOOK_LOST.into())));
+        }
+        Err(error) => return Err(error),
+    };
+    Ok((!is_right(judged(rules, &new).as_ref())).then(wrong_ruling))
+}
+
+fn wrong_ruling() -> Should {
+    Should::NotBe(
+        "the rulebook in force demands other approvals of this change than the line names"
+            .to_owned(),
+    )
+}
+
+/// Whether a rulebook comes into force with this agreement.
+fn approves(
+    own: &Recompute<'_>,
+    rules: &Rulebook,
+    judgement: Option<&Judgement>,
+    (hash, agreement): (&String, Option<&Agreement>),
+) -> bool {
+    let open = judgement.filter(|judgement| !judgement.may_apply_itself());
+    match (open, agreement) {
+        (None, agreement) => agreement.is_none(),
+        (Some(_), None) => own.state.rulebook.freed.as_ref() == Some(hash),
+        (Some(judgement), Some(agreement)) => {
+            let signed = |need: Need| {
+                let by = agreement.by.keys();
+                let own = by.filter(|who| need.approvers.contains(*who)).count();
+                usize::try_from(need.need).is_ok_and(|need| own >= need)
+            };
+            agreement.verdict == judgement.verdict
+                && !own.state.rulebook.nonces.contains(&agreement.nonce)
+                && areas(rules, judgement).into_iter().all(signed)
+        }
+    }
+}
+
+/// Whether a rulebook is refused with these areas.
+fn refuses(rules: &Rulebook, judgement: Option<&Judgement>, refused: &Unapproved) -> bool {
+    let Some(judgement) = judgement.filter(|judgement| !judgement.may_apply_itself()) else {
+        return false;
+    };
+    let named = refused.areas.iter().map(|it| (it.area.as_str(), it.need));
+    let own = areas(rules, judgement);
+    let is_short = refused.areas.iter().any(|it| it.have < it.need);
+    refused.verdict == judgement.verdict
+        && named.eq(own.iter().map(|need| (need.area.as_str(), need.need)))
+        && is_short
+}
+
+fn areas(rules: &Rulebook, judgement: &Judgement) -> Vec<Need> {
+    needs(&rules.approval, judgement, &BTreeSet::new(), &[])
 }
 
 fn clock_step(own: &Recompute<'_>, line: &Event) -> Should {

@@ -23,7 +23,7 @@ use spoolgate_rules::services::PATH;
 use spoolgate_wire::time::Time;
 
 /// Why a line cannot be recomputed without its rulebook.
-const RULEBOOK_LOST: &str = "its rulebook is lost";
+pub(super) const RULEBOOK_LOST: &str = "its rulebook is lost";
 /// Why a line cannot be recomputed without a blob that its decision read.
 pub(super) const BLOB_LOST: &str = "a blob that it depends on is lost";
 

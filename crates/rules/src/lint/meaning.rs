@@ -57,6 +57,8 @@ pub enum What {
     OneSigner,
     /// All speakers of a council are of one family.
     OneFamily,
+    /// The key of an approver is of a type that approves nothing.
+    SkippedKey,
 }
 
 impl What {
@@ -77,6 +79,7 @@ impl What {
             What::Hypothesis => "hypothesis",
             What::OneSigner => "one_signer",
             What::OneFamily => "one_family",
+            What::SkippedKey => "skipped_key",
         }
     }
 }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use super::area::{Area, Crowd, Piece};
 use super::cells::Cells;
-use super::relate::Relations;
+use super::relate::{Mail, Relations};
 use super::space::Dimension;
 
 /// The budget is used up.
@@ -32,6 +32,11 @@ impl Steps {
         } else {
             Ok(())
         }
+    }
+
+    /// Returns how many steps are left.
+    pub(super) fn left(&self) -> u64 {
+        self.limit.saturating_sub(self.used)
     }
 }
 
@@ -73,7 +78,7 @@ pub(super) struct Cover<'s, 'a> {
     /// The tie of each dimension, if it has one.
     pub ties: &'s [Option<Tie>],
     /// Which facts are never above others.
-    pub relations: &'s Relations,
+    pub relations: &'s Relations<'a>,
     /// The dimensions.
     pub dimensions: &'s [Dimension<'a>],
     /// The budget.
@@ -240,11 +245,38 @@ impl Cover<'_, '_> {
                 return Ok(false);
             }
         }
-        if !self.relations.allow(self.dimensions, piece, self.steps)? {
+        if !self
+            .relations
+            .allow(self.dimensions, self.universes, piece, self.steps)?
+        {
             return Ok(false);
         }
         for (_, crowd) in &piece.crowds {
             if !self.can_be(crowd)? {
+                return Ok(false);
+            }
+        }
+        match self.relations.mail {
+            Some(mail) if piece.crowds.iter().any(|(at, _)| *at == mail.recipients) => {
+                self.can_be_mail(&mail.crowds(piece))
+            }
+            _ => Ok(true),
+        }
+    }
+
+    /// Returns whether a mail has such crowds of `to`, `cc` and `recipients`, each of which is
+    /// possible alone.
+    fn can_be_mail(&mut self, [to, cc, recipients]: &[Crowd; 3]) -> Result<bool, Exhausted> {
+        // The recipients are not known if one of the others is not.
+        if recipients.may_be_unknown && (to.may_be_unknown || cc.may_be_unknown) {
+            return Ok(true);
+        }
+        let (to, cc) = (Mail::among(to, recipients), Mail::among(cc, recipients));
+        if !self.can_be(&to)? || !self.can_be(&cc)? {
+            return Ok(false);
+        }
+        for wanted in &recipients.with {
+            if self.room(wanted, &to)?.is_none() && self.room(wanted, &cc)?.is_none() {
                 return Ok(false);
             }
         }

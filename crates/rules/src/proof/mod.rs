@@ -8,8 +8,10 @@ mod area;
 mod cells;
 mod cover;
 mod cuts;
+mod expressions;
 mod relate;
 mod space;
+mod texts;
 mod witness;
 
 use std::collections::{BTreeMap, BTreeSet};

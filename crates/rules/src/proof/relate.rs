@@ -1,4 +1,6 @@
-//! Facts that depend on each other: a longer window has at least as much in it as a shorter one.
+//! Facts that depend on each other: a longer window has at least as much in it as a shorter one,
+//! what is derived from a text belongs to one text, and the recipients of a mail are those of `to`
+//! and `cc`.
 //!
 //! For one request, `a <= b` holds between two readings of its past that read the same if the window
 //! of `a` lies in that of `b`, and between a number of the request and every sum with it. A fact
@@ -13,12 +15,14 @@
 
 use std::collections::BTreeMap;
 
-use super::area::Piece;
+use super::area::{Crowd, Piece};
 use super::cells::Cells;
 use super::cover::{Exhausted, Steps};
 use super::cuts::{Cut, Numbers};
-use super::space::{Dimension, Values};
+use super::space::{CrowdOf, Dimension, Space, Values};
+use super::texts::Text;
 use crate::rule::Reading;
+use crate::rule::field::Id;
 use spoolgate_wire::amount::Amount;
 
 /// The least value that a dimension of a chain can have.
@@ -33,9 +37,68 @@ enum Place {
 /// Dimensions in order: the value of each is at most the value of the next.
 type Chain = Vec<u32>;
 
-/// The chains of a space.
+/// How the facts of a space depend on each other.
 #[derive(Debug, Default)]
-pub(super) struct Relations(Vec<Chain>);
+pub(super) struct Relations<'a> {
+    chains: Vec<Chain>,
+    /// The texts from which something is derived.
+    pub texts: Vec<Text<'a>>,
+    /// The recipients of a mail.
+    pub mail: Option<Mail>,
+}
+
+/// The crowds of the arrays of recipients: `recipients` has the elements of `to` and `cc`, and is
+/// not known exactly if one of them is not.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mail {
+    /// The crowd of `to`; `None` if no rule reads it.
+    pub to: Option<u32>,
+    /// The crowd of `cc`; `None` if no rule reads it.
+    pub cc: Option<u32>,
+    /// The crowd of `recipients`.
+    pub recipients: u32,
+}
+
+/// Returns whether a reading is an array of recipients of a mail.
+pub(super) fn is_of_mail(reading: &Reading) -> bool {
+    let of_mail = [Id::PayloadTo, Id::PayloadCc, Id::PayloadRecipients];
+    matches!(reading, Reading::Field(field) if of_mail.contains(&field.id))
+}
+
+impl Mail {
+    /// Finds the crowds in a space; `None` if no rule reads `recipients`.
+    pub(super) fn of(space: &Space) -> Option<Mail> {
+        let crowd = |id: Id| {
+            let is_it =
+                |reading: &Reading| matches!(reading, Reading::Field(field) if field.id == id);
+            space.number_of(CrowdOf {
+                reading: space.readings.iter().position(is_it)?,
+                is_links: false,
+            })
+        };
+        Some(Mail {
+            to: crowd(Id::PayloadTo),
+            cc: crowd(Id::PayloadCc),
+            recipients: crowd(Id::PayloadRecipients)?,
+        })
+    }
+
+    /// Returns the crowds of `to`, `cc` and `recipients` in a piece.
+    pub(super) fn crowds(&self, piece: &Piece) -> [Crowd; 3] {
+        [self.to, self.cc, Some(self.recipients)]
+            .map(|number| number.map_or_else(Crowd::any, |number| piece.crowd(number)))
+    }
+
+    /// Returns the crowd with these elements if all recipients are known.
+    pub(super) fn among(part: &Crowd, recipients: &Crowd) -> Crowd {
+        let without = part.without.iter().chain(&recipients.without);
+        Crowd {
+            may_be_unknown: false,
+            with: part.with.clone(),
+            without: without.cloned().collect(),
+        }
+    }
+}
 
 /// What the readings of a chain have in common.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,9 +108,9 @@ enum Of {
     Distinct(&'static str),
 }
 
-impl Relations {
+impl<'a> Relations<'a> {
     /// Finds the chains of these readings, whose dimensions have the same numbers.
-    pub(super) fn of(readings: &[Reading]) -> Relations {
+    pub(super) fn of(readings: &[Reading]) -> Relations<'a> {
         let mut chains: BTreeMap<Of, Vec<(u32, u32)>> = BTreeMap::new();
         for (number, reading) in (0..).zip(readings) {
             // The request's own number comes before every window.
@@ -69,17 +132,26 @@ impl Relations {
             chain.sort_unstable();
             chain.into_iter().map(|(_, number)| number).collect()
         });
-        Relations(ordered.collect())
+        Relations {
+            chains: ordered.collect(),
+            ..Relations::default()
+        }
     }
 
-    /// Returns whether some facts in the piece agree with all relations.
+    /// Returns whether some facts in the piece agree with the relations of single values.
     pub(super) fn allow(
         &self,
-        dimensions: &[Dimension],
+        dimensions: &[Dimension<'a>],
+        universes: &[Cells],
         piece: &Piece,
         steps: &mut Steps,
     ) -> Result<bool, Exhausted> {
-        for chain in &self.0 {
+        for text in &self.texts {
+            if !text.allows(dimensions, universes, piece, steps)? {
+                return Ok(false);
+            }
+        }
+        for chain in &self.chains {
             steps.take(chain.len() as u64)?;
             let mut least = Place::Number(None);
             for number in chain {
@@ -101,6 +173,13 @@ impl Relations {
         Ok(true)
     }
 
+    /// Returns texts for a reading whose matches are those that the piece allows.
+    pub(super) fn examples(&self, reading: usize, universes: &[Cells], piece: &Piece) -> Vec<&str> {
+        let mut texts = self.texts.iter();
+        let text = texts.find(|text| text.plain as usize == reading);
+        text.map_or_else(Vec::new, |text| text.examples(universes, piece))
+    }
+
     /// Returns related facts in the piece, by dimension; `None` if a fact is not known. The piece
     /// must be possible.
     pub(super) fn example(
@@ -110,7 +189,7 @@ impl Relations {
         piece: &Piece,
     ) -> BTreeMap<u32, Option<Amount>> {
         let mut facts = BTreeMap::new();
-        for chain in &self.0 {
+        for chain in &self.chains {
             let mut least = Place::Number(None);
             for number in chain {
                 let cells = piece.side(*number).map(|cells| cells.as_ref());

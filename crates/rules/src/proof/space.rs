@@ -2,8 +2,9 @@
 //! dimension whose values are cut wherever a condition can tell two of them apart.
 //!
 //! Values derived from a text (its domain, whether an expression matches it, whether it was
-//! approved) are treated as independent of the text. This admits combinations that cannot occur, so
-//! fewer true statements can be proved, but never a false one.
+//! approved) are dimensions of their own, and `relate` knows how some of them depend on the text.
+//! Otherwise they are treated as independent. This admits combinations that cannot occur, so fewer
+//! true statements can be proved, but never a false one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -15,7 +16,8 @@ use super::area::{Area, Ask, Sides};
 use super::cells::Cells;
 use super::cover::{Exhausted, Steps, Tie};
 use super::cuts::Numbers;
-use super::relate::Relations;
+use super::relate::{self, Mail, Relations};
+use super::texts::Text;
 use crate::rule::field::{Kind, LAST_MINUTE, Missing};
 use crate::rule::ruleset::missing;
 use crate::rule::set::{Grows, Provenance};
@@ -87,6 +89,9 @@ pub(super) struct CrowdOf {
 pub(super) struct Space<'a> {
     /// The readings.
     pub readings: Vec<Reading>,
+    /// For each reading, the one whose dimensions its elements share: the arrays of recipients of
+    /// a mail have the same elements.
+    pub elements: Vec<usize>,
     /// The dimensions. Those of the readings themselves come first.
     pub dimensions: Vec<Dimension<'a>>,
     /// All cells of each dimension.
@@ -96,7 +101,7 @@ pub(super) struct Space<'a> {
     /// The crowds.
     pub crowds: Vec<CrowdOf>,
     /// Which facts are never above others.
-    pub relations: Relations,
+    pub relations: Relations<'a>,
     derived: BTreeMap<(usize, View<'a>), u32>,
     mentioned: BTreeSet<(u32, usize, bool)>,
     /// Whether some condition has a form that the proof cannot compute with.
@@ -160,9 +165,12 @@ impl<'a> Dimension<'a> {
             Values::Texts { named, has_others } => {
                 named.sort_unstable();
                 named.dedup();
+                // Every name and every text can be compared.
+                let is_comparable =
+                    is_plain && matches!(reading.kind(), Kind::Name(_) | Kind::Text);
                 (
                     u32::try_from(named.len()).unwrap_or(u32::MAX - 4) + u32::from(*has_others),
-                    *has_others,
+                    *has_others && !is_comparable,
                 )
             }
             Values::Flag | Values::Expression(_) => (2, false),
@@ -200,6 +208,19 @@ impl<'a> Space<'a> {
             });
         }
         space.relations = Relations::of(&readings);
+        let first = readings.iter().position(relate::is_of_mail);
+        let shared = |(at, reading)| first.filter(|_| relate::is_of_mail(reading)).unwrap_or(at);
+        space.elements = readings.iter().enumerate().map(shared).collect();
+        for (reading, _) in readings
+            .iter()
+            .enumerate()
+            .filter(|(_, of)| relate::is_of_mail(of))
+        {
+            space.crowd(CrowdOf {
+                reading,
+                is_links: false,
+            });
+        }
         space.readings = readings;
         space
     }
@@ -226,7 +247,6 @@ impl<'a> Space<'a> {
         test: &'a Test,
         steps: &mut Steps,
     ) -> Result<(), Exhausted> {
-        let plain = u32::try_from(reading).unwrap_or(u32::MAX);
         let is_many = self.readings.get(reading).is_some_and(Reading::is_many);
         if is_many {
             self.crowd(CrowdOf {
@@ -234,6 +254,9 @@ impl<'a> Space<'a> {
                 is_links: false,
             });
         }
+        let crowd = reading;
+        let reading = self.elements_of(reading);
+        let plain = u32::try_from(reading).unwrap_or(u32::MAX);
         match test {
             Test::Number(ranges) => {
                 if let Some(Dimension {
@@ -256,7 +279,7 @@ impl<'a> Space<'a> {
             }
             Test::LinksNotIn(of) => {
                 self.crowd(CrowdOf {
-                    reading,
+                    reading: crowd,
                     is_links: true,
                 });
                 let link = self.dimension(reading, View::Link, TEXTS);
@@ -357,6 +380,18 @@ impl<'a> Space<'a> {
             })
         };
         self.ties = self.dimensions.iter().map(tie).collect();
+        for (at, reading) in self.readings.iter().enumerate() {
+            if let (Some(plain), Ok(number)) = (self.dimensions.get(at), u32::try_from(at)) {
+                let text = Text::of(reading.kind(), (plain, number), self.derived_of(at));
+                self.relations.texts.extend(text);
+            }
+        }
+        self.relations.mail = Mail::of(self);
+    }
+
+    /// Returns the reading whose dimensions the elements of a reading have.
+    pub(super) fn elements_of(&self, reading: usize) -> usize {
+        self.elements.get(reading).copied().unwrap_or(reading)
     }
 
     fn derived(&self, reading: usize, view: View<'a>) -> Option<u32> {
@@ -488,10 +523,11 @@ impl<'s, 'a> Resolver<'s, 'a> {
         match test {
             Test::LinksNotIn(of) => {
                 let mut link = Making::default();
-                if let Some(dimension) = space.derived(reading, View::Link) {
+                let element = space.elements_of(reading);
+                if let Some(dimension) = space.derived(element, View::Link) {
                     self.members(
                         &mut link,
-                        reading,
+                        element,
                         dimension,
                         View::ApprovedLink,
                         of,
@@ -520,7 +556,7 @@ impl<'s, 'a> Resolver<'s, 'a> {
             Test::Present if is_many => self.ask(making, elements, Making::default()),
             _ if is_many => {
                 let mut element = Making::default();
-                self.single(&mut element, reading, test, steps)?;
+                self.single(&mut element, space.elements_of(reading), test, steps)?;
                 self.ask(making, elements, element);
             }
             _ => self.single(making, reading, test, steps)?,
@@ -701,9 +737,9 @@ impl<'s, 'a> Resolver<'s, 'a> {
     }
 }
 
-impl Space<'_> {
+impl<'a> Space<'a> {
     /// Returns the dimensions derived from a reading, with their numbers.
-    pub(super) fn derived_of(&self, reading: usize) -> impl Iterator<Item = (&Dimension<'_>, u32)> {
+    pub(super) fn derived_of(&self, reading: usize) -> impl Iterator<Item = (&Dimension<'a>, u32)> {
         let own = self
             .derived
             .range((reading, View::Plain)..(reading.saturating_add(1), View::Plain));

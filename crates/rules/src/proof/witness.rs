@@ -1,18 +1,20 @@
 //! Finds facts in the uncovered part of an area, with values that a person can understand.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use super::area::Piece;
+use super::area::{Area, Crowd, Piece};
 use super::cells::Cells;
 use super::cover::{Cover, Exhausted};
 use super::cuts::{Cut, Numbers, units};
+use super::relate::Mail;
 use super::space::{CrowdOf, Dimension, Space, Values, View};
 use crate::rule::field::Kind;
 use crate::rule::{Fact, Reading, Value, host};
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::SetName;
 
-/// Most cells of a dimension, and most texts in total, that are tried for one fact.
+/// Most cells of a dimension, and a quarter of the texts in total, that are tried for one fact.
 const TRIES_MAX: usize = 64;
 
 /// Facts, and the values that must have been approved before.
@@ -35,7 +37,12 @@ pub(super) fn example(
     let related = space
         .relations
         .example(&space.dimensions, &space.universes, piece);
+    let mut mail = mail(space, piece, cover, &mut example)?;
     for (at, reading) in space.readings.iter().enumerate() {
+        if let Some(fact) = mail.remove(&at) {
+            example.facts.push(fact);
+            continue;
+        }
         if let Some(number) = u32::try_from(at).ok().and_then(|at| related.get(&at)) {
             let fact = number.map_or_else(not_known, Fact::number);
             example.facts.push(fact);
@@ -45,7 +52,7 @@ pub(super) fn example(
         let choosing = Choosing {
             space,
             piece,
-            at,
+            at: space.elements_of(at),
             reading,
             links: &links,
         };
@@ -53,7 +60,10 @@ pub(super) fn example(
             reading: at,
             is_links: false,
         }) {
-            Some(number) if reading.is_many() => many(&choosing, number, cover, &mut example)?,
+            Some(number) if reading.is_many() => {
+                let crowd = piece.crowd(number);
+                elements(&crowd, &choosing, cover, &mut example)?.map_or_else(not_known, Fact::Many)
+            }
             _ if reading.is_many() => Fact::Many(Vec::new()),
             _ => choosing.fact(&mut example),
         };
@@ -105,30 +115,110 @@ fn links(
     Ok(hosts)
 }
 
-/// Returns an array with as few elements as possible.
-fn many(
+/// Returns an element in an area; `None` if the crowd has no room for one.
+fn element(
+    wanted: &Area,
+    crowd: &Crowd,
     choosing: &Choosing,
-    number: u32,
     cover: &mut Cover,
     example: &mut Example,
-) -> Result<Fact<'static>, Exhausted> {
-    let crowd = choosing.piece.crowd(number);
+) -> Result<Option<Value<'static>>, Exhausted> {
+    let Some(room) = cover.room(wanted, crowd)? else {
+        return Ok(None);
+    };
+    let element = Choosing {
+        piece: &room,
+        ..*choosing
+    };
+    Ok(match element.fact(example) {
+        Fact::Known(value) => Some(value),
+        Fact::Many(_) | Fact::Absent | Fact::Unknown(_) => None,
+    })
+}
+
+/// Returns an element in each area that the crowd asks for; `None` if that is not possible.
+fn elements(
+    crowd: &Crowd,
+    choosing: &Choosing,
+    cover: &mut Cover,
+    example: &mut Example,
+) -> Result<Option<Vec<Value<'static>>>, Exhausted> {
     let mut values = Vec::new();
     for wanted in &crowd.with {
-        let Some(room) = cover.room(wanted, &crowd)? else {
-            return Ok(not_known());
-        };
-        let element = Choosing {
-            piece: &room,
-            ..*choosing
-        };
-        match element.fact(example) {
-            Fact::Known(value) if !values.contains(&value) => values.push(value),
-            Fact::Known(_) => {}
-            _ => return Ok(not_known()),
+        match element(wanted, crowd, choosing, cover, example)? {
+            Some(value) if !values.contains(&value) => values.push(value),
+            Some(_) => {}
+            None => return Ok(None),
         }
     }
-    Ok(Fact::Many(values))
+    Ok(Some(values))
+}
+
+/// Returns the recipients of a mail, by reading, if a rule reads all of them together.
+fn mail(
+    space: &Space,
+    piece: &Piece,
+    cover: &mut Cover,
+    example: &mut Example,
+) -> Result<BTreeMap<usize, Fact<'static>>, Exhausted> {
+    let mut facts = BTreeMap::new();
+    let Some(mail) = space.relations.mail else {
+        return Ok(facts);
+    };
+    let place = |crowd: u32| space.crowds.get(crowd as usize).map(|crowd| crowd.reading);
+    let Some(at) = place(mail.recipients) else {
+        return Ok(facts);
+    };
+    let Some(reading) = space.readings.get(at) else {
+        return Ok(facts);
+    };
+    let choosing = Choosing {
+        space,
+        piece,
+        at: space.elements_of(at),
+        reading,
+        links: &[],
+    };
+    let [to, cc, all] = mail.crowds(piece);
+    let (known_to, known_cc) = (Mail::among(&to, &all), Mail::among(&cc, &all));
+    let of_to = elements(&known_to, &choosing, cover, example)?;
+    let of_cc = elements(&known_cc, &choosing, cover, example)?;
+    let (to, cc, all) = match (of_to, of_cc) {
+        (Some(mut of_to), Some(mut of_cc)) => {
+            for wanted in &all.with {
+                if let Some(value) = element(wanted, &known_to, &choosing, cover, example)? {
+                    of_to.push(value);
+                } else {
+                    of_cc.extend(element(wanted, &known_cc, &choosing, cover, example)?);
+                }
+            }
+            let all = of_to.iter().chain(&of_cc).cloned().collect();
+            (Fact::Many(of_to), Fact::Many(of_cc), Fact::Many(all))
+        }
+        // It is not known who gets the mail.
+        _ if to.may_be_unknown => {
+            let of_cc = elements(&cc, &choosing, cover, example)?;
+            (
+                not_known(),
+                of_cc.map_or_else(not_known, Fact::Many),
+                not_known(),
+            )
+        }
+        _ => {
+            let of_to = elements(&to, &choosing, cover, example)?;
+            (
+                of_to.map_or_else(not_known, Fact::Many),
+                not_known(),
+                not_known(),
+            )
+        }
+    };
+    for (crowd, fact) in [(mail.to, to), (mail.cc, cc), (Some(mail.recipients), all)] {
+        if let Some(at) = crowd.and_then(place) {
+            facts.insert(at, fact);
+        }
+    }
+    Ok(facts)
 }
 
 fn not_known() -> Fact<'static> {
@@ -189,10 +279,7 @@ impl Choosing<'_, '_> {
             Values::Flag | Values::Expression(_) => {
                 values.each().next().map(|cell| Value::Flag(cell == 1))
             }
-            Values::Texts { .. } => self.text(plain, &cells).map(|text| {
-                self.approvals(&text, example);
-                Value::Text(Cow::Owned(text))
-            }),
+            Values::Texts { .. } => self.text(plain, &cells, example),
         };
         match known {
             Some(value) => Fact::Known(value),
@@ -218,15 +305,50 @@ impl Choosing<'_, '_> {
         }
     }
 
-    /// Returns the first text that fits every dimension of this reading, or the first one at
-    /// all if none fits.
-    fn text(&self, plain: &Dimension, cells: &Cells) -> Option<String> {
+    /// Returns the first text that fits every dimension of this reading. If there is none, returns
+    /// the first one at all, unless the text may be absent or not known.
+    fn text(
+        &self,
+        plain: &Dimension,
+        cells: &Cells,
+        example: &mut Example,
+    ) -> Option<Value<'static>> {
+        let texts = self.texts(plain, cells);
+        let with_links: Vec<String> = texts
+            .iter()
+            .filter(|_| !self.links.is_empty())
+            .map(|text| {
+                let add = |text: String, host: &String| format!("{text} https://{host}/");
+                self.links.iter().fold(text.clone(), add)
+            })
+            .collect();
+        let all = || with_links.iter().chain(&texts);
+        let may_be_missing = cells.holds(plain.absent())
+            || cells.holds(plain.unknown())
+                && self
+                    .own()
+                    .filter(|(dimension, _)| {
+                        matches!(dimension.view, View::Domain | View::Expression(_))
+                    })
+                    .all(|(dimension, number)| self.cells(number).holds(dimension.unknown()));
+        let suited = all().find(|text| self.suits(text, plain, cells));
+        let text = suited.or_else(|| all().next().filter(|_| !may_be_missing))?;
+        self.approvals(text, example);
+        Some(Value::Text(Cow::Owned(text.clone())))
+    }
+
+    /// Returns texts that may fit.
+    fn texts(&self, plain: &Dimension, cells: &Cells) -> Vec<String> {
         let kind = self.reading.kind();
         let mut texts = names(
             plain,
             kind,
             &cells.intersection(&Cells::span(0, plain.count)),
         );
+        if matches!(kind, Kind::Text | Kind::Address | Kind::Host) {
+            let loud: Vec<String> = texts.iter().map(|text| text.to_uppercase()).collect();
+            texts.extend(loud);
+        }
         if cells.holds(plain.odd()) {
             let odd = ["- -", "Somebody <a@b.example>"]
                 .into_iter()
@@ -234,36 +356,31 @@ impl Choosing<'_, '_> {
             texts.extend(odd.map(str::to_owned));
         }
         for (dimension, number) in self.own() {
-            match (&dimension.view, &dimension.values) {
-                (View::Domain, _) => {
-                    let hosts = names(dimension, Kind::Host, &self.cells(number));
-                    texts.extend(hosts.into_iter().map(|host| match kind {
-                        Kind::Address => format!("someone@{host}"),
-                        _ => host,
-                    }));
-                }
-                (View::Expression(_), Values::Expression(regex)) => {
-                    texts.extend(literal(regex.as_str(), kind))
-                }
-                _ => {}
+            if dimension.view == View::Domain {
+                let hosts = names(dimension, Kind::Host, &self.cells(number));
+                texts.extend(hosts.into_iter().map(|host| match kind {
+                    Kind::Address => format!("someone@{host}"),
+                    _ => host,
+                }));
             }
         }
-        texts.truncate(TRIES_MAX);
-        let with_links = texts.iter().map(|text| {
-            self.links
-                .iter()
-                .fold(text.clone(), |text, host| format!("{text} https://{host}/"))
-        });
-        let with_links: Vec<String> = if self.links.is_empty() {
-            Vec::new()
-        } else {
-            with_links.collect()
-        };
-        let first = with_links
-            .iter()
-            .chain(&texts)
-            .find(|text| self.suits(text, plain, cells));
-        first.or(with_links.first()).or(texts.first()).cloned()
+        let universes = &self.space.universes;
+        let relations = &self.space.relations;
+        for text in relations.examples(self.at, universes, self.piece) {
+            match kind {
+                Kind::Address => texts.extend([
+                    format!("{text}@other.example"),
+                    format!("{text}other.example"),
+                    format!("someone{text}"),
+                    format!("someone@{text}"),
+                ]),
+                Kind::Host => texts.push(format!("{text}.example")),
+                _ => {}
+            }
+            texts.push(text.to_owned());
+        }
+        texts.truncate(4 * TRIES_MAX);
+        texts
     }
 
     /// Returns the dimensions derived from this reading, with their numbers.
@@ -322,30 +439,6 @@ fn fresh(kind: Kind, n: u32) -> String {
         Kind::Host => format!("other{tail}.example"),
         Kind::Address => format!("someone@other{tail}.example"),
         _ => format!("other{tail}"),
-    }
-}
-
-/// Returns texts that an expression may match, if it is little more than a literal.
-fn literal(expression: &str, kind: Kind) -> Vec<String> {
-    let bare = expression
-        .trim_start_matches("(?i)")
-        .trim_start_matches('^')
-        .trim_end_matches('$');
-    let bare: String = bare
-        .split('|')
-        .next()
-        .unwrap_or_default()
-        .chars()
-        .filter(|c| !"\\()".contains(*c))
-        .collect();
-    match kind {
-        Kind::Address => vec![
-            format!("{bare}@other.example"),
-            format!("someone@{bare}"),
-            bare,
-        ],
-        Kind::Host => vec![bare.clone(), format!("{bare}.example")],
-        _ => vec![bare],
     }
 }
 

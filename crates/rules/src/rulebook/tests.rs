@@ -572,3 +572,25 @@ fn at_most_sixteen_users_may_use_the_socket() {
     let odd = "principals:\n  - {name: a, role: agent, unix_user: \"a b\"}\n";
     assert!(super::read_principals("rules/principals.yaml", odd).is_err());
 }
+
+/// A home of an older version has neither file in its bundle, and keeps its hash.
+#[test]
+fn approvers_are_part_of_the_rulebook() {
+    let key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICyg3PYERNsWi/Gt8LS5dZTCrLn7cm55zAqgt/KY6HCM";
+    let compiled = |approvers: Option<String>| {
+        let safety = include_str!("../../../../rules/safety.yaml").to_owned();
+        let mut files = BTreeMap::from([("rules/safety.yaml".to_owned(), safety)]);
+        files.extend(approvers.map(|text| ("rules/approvers".to_owned(), text)));
+        Rulebook::compile(&Bundle { files })
+    };
+    let (none, ann) = (
+        compiled(None).unwrap(),
+        compiled(Some(format!("ann {key}"))).unwrap(),
+    );
+    assert_eq!(none.approvers, None);
+    assert_ne!(none.hash, ann.hash);
+    let area = ann.approval.area_of("rules/safety.yaml");
+    assert!(area.approvers.iter().eq(["ann"]));
+    let error = compiled(Some("\nann\n".to_owned())).unwrap_err();
+    assert_eq!(error.to_string(), "rules/approvers:2: it ends too early");
+}

@@ -1,4 +1,4 @@
-//! `rules diff` as a process: directions, witnesses that show what they claim, and requests that
+//! `rules review` of folders as a process: directions, witnesses that show what they claim, and requests that
 //! can be tried.
 
 use std::fs;
@@ -30,13 +30,13 @@ impl Pair {
     }
 
     /// Returns the exit code and the comparison.
-    fn diff(&self) -> (i32, Value) {
+    fn review(&self) -> (i32, Value) {
         let (old, new) = (self.path("old"), self.path("new"));
         let args = [
             "--format",
             "json",
             "rules",
-            "diff",
+            "review",
             old.to_str().unwrap(),
             new.to_str().unwrap(),
         ];
@@ -78,11 +78,11 @@ fn directions_and_their_exit_codes() {
     for (old, new, direction, exit) in [
         (vec![&three], vec![&three], "same", 0),
         (vec![&five], vec![&three], "tightening", 0),
-        (vec![&three], vec![&five], "loosening", 1),
-        (vec![&three], vec![&hold], "loosening", 1),
+        (vec![&three], vec![&five], "loosening", 3),
+        (vec![&three], vec![&hold], "loosening", 3),
         (vec![&hold], vec![&three], "tightening", 0),
-        (vec![&three], vec![&below], "incomparable", 1),
-        (vec![&three], vec![], "loosening", 1),
+        (vec![&three], vec![&below], "incomparable", 3),
+        (vec![&three], vec![], "loosening", 3),
         (vec![], vec![&three], "tightening", 0),
         // One rule split into two.
         (vec![&three], vec![&buys, &sells], "same", 0),
@@ -94,9 +94,9 @@ fn directions_and_their_exit_codes() {
                 .collect()
         }
         let pair = Pair::new(&files(&old), &files(&new));
-        let (code, told) = pair.diff();
+        let (code, told) = pair.review();
         assert_eq!(
-            (&told["direction"], code),
+            (&told["verdict"], code),
             (&direction.into(), exit),
             "{told}"
         );
@@ -131,7 +131,7 @@ fn directions_and_their_exit_codes() {
 }
 
 #[test]
-fn changed_and_uncompared_files_are_named() {
+fn changed_files_are_named() {
     let set = |value: &str| {
         format!(
             "name: s\nkind: word\nentries:\n  - {{value: {value}, provenance: user_established}}\n"
@@ -148,33 +148,38 @@ fn changed_and_uncompared_files_are_named() {
             ("core/gone.yaml", &rule("gone", "warn", &size("gt", "1"))),
             ("sets/s.yaml", &set("BTC-USD")),
             ("tests/x.yaml", "cases: []\n"),
-            ("rates.yaml", "agents: {}\n"),
+            (
+                "rates.yaml",
+                "spool: {requests_per_minute: 60, bytes_per_minute: 100000}\n",
+            ),
         ],
         &[
             ("core/uses.yaml", &uses),
             ("active/come.yaml", &rule("come", "warn", &size("gt", "1"))),
             ("sets/s.yaml", &set("ETH-USD")),
-            ("rates.yaml", "agents: {} # other\n"),
+            (
+                "rates.yaml",
+                "spool: {requests_per_minute: 61, bytes_per_minute: 100000}\n",
+            ),
         ],
     );
-    let (exit, told) = pair.diff();
+    let (exit, told) = pair.review();
     assert_eq!(
-        (exit, &told["direction"]),
-        (1, &"incomparable".into()),
+        (exit, &told["verdict"]),
+        (3, &"incomparable".into()),
         "{told}"
     );
     assert_eq!(
-        told["changed_rules"],
-        serde_json::json!([{"name": "come", "change": "added"}, {"name": "gone",
-            "change": "removed"}])
+        told["rule_files"],
+        serde_json::json!([
+            "rules/active/come.yaml",
+            "rules/core/gone.yaml",
+            "rules/sets/s.yaml"
+        ])
     );
     assert_eq!(
-        told["changed_sets"],
-        serde_json::json!([{"name": "s", "change": "changed"}])
-    );
-    assert_eq!(
-        told["not_compared"],
-        serde_json::json!(["rules/rates.yaml"])
+        told["moves"],
+        serde_json::json!([{"file": "rules/rates.yaml", "what": "spool changes", "way": "open"}])
     );
     assert_eq!(told["loosens"]["facts"]["order.symbol"], "ETH-USD");
     assert_eq!(told["tightens"]["facts"]["order.symbol"], "BTC-USD");
@@ -184,17 +189,18 @@ fn changed_and_uncompared_files_are_named() {
         Path::new("."),
         &[
             "rules",
-            "diff",
+            "review",
             old.to_str().unwrap(),
             new.to_str().unwrap(),
         ],
     );
     let words = String::from_utf8(done.stdout).unwrap();
     for part in [
-        "incomparable",
+        "incomparable, not approved",
         "looser: for example order.submit with",
         "old: reject by uses\nnew: accept",
-        "not compared: rules/rates.yaml differs",
+        "for people  rules/rates.yaml        spool changes",
+        "area rest needs 1, has 0",
     ] {
         assert!(words.contains(part), "no {part} in\n{words}");
     }
@@ -213,8 +219,8 @@ fn facts_that_no_request_holds_are_named() {
         &[("core/a.yaml", &zscore("3"))],
         &[("core/a.yaml", &zscore("4"))],
     );
-    let (exit, told) = pair.diff();
-    assert_eq!(exit, 1);
+    let (exit, told) = pair.review();
+    assert_eq!(exit, 3);
     assert_eq!(
         told["loosens"]["outside_request"],
         serde_json::json!(["market.funding_rate_zscore"])
@@ -252,9 +258,9 @@ fn a_witness_goes_through_a_dry_run_under_both_rulebooks() {
     let path = file.to_str().unwrap();
     let done = spoolgate(
         &scratch.home(),
-        &["rules", "diff", old, new, "--witness", path],
+        &["rules", "review", old, new, "--witness", path],
     );
-    assert_eq!(done.status.code(), Some(1), "{}", show(&done));
+    assert_eq!(done.status.code(), Some(3), "{}", show(&done));
     let request: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     assert_eq!(
         (&request["source"], &request["payload"]["thesis_slug"]),
@@ -281,7 +287,7 @@ fn a_witness_goes_through_a_dry_run_under_both_rulebooks() {
         &scratch.home(),
         &[
             "rules",
-            "diff",
+            "review",
             old,
             old,
             "--witness",
@@ -301,9 +307,39 @@ fn a_faulty_rulebook_is_not_compared() {
     for args in [[old, new], [new, old], [old, "/nonexistent"]] {
         let done = spoolgate(
             Path::new("."),
-            &["--format", "json", "rules", "diff", args[0], args[1]],
+            &["--format", "json", "rules", "review", args[0], args[1]],
         );
         assert_eq!(done.status.code(), Some(2), "{}", show(&done));
         assert!(done.stdout.is_empty() && !done.stderr.is_empty());
     }
+}
+
+/// A witness has what the rules read, which may be too little for a request of this action.
+#[test]
+fn a_witness_that_is_no_whole_request_is_not_called_impossible() {
+    let body = |text: &str| {
+        rule(
+            "a",
+            "reject",
+            &format!("  - {{field: payload.body, op: eq, value: {text}}}\n"),
+        )
+        .replace("order.submit", "email.send")
+    };
+    let pair = Pair::new(
+        &[("core/a.yaml", &body("foo"))],
+        &[("core/a.yaml", &body("bar"))],
+    );
+    let (exit, told) = pair.review();
+    assert_eq!(exit, 3, "{told}");
+    assert_eq!(told["loosens"]["feasible"], true, "{told:#}");
+    let (old, new) = (pair.path("old"), pair.path("new"));
+    let args = [
+        "rules",
+        "review",
+        old.to_str().unwrap(),
+        new.to_str().unwrap(),
+    ];
+    let done = spoolgate(Path::new("."), &args);
+    let words = String::from_utf8(done.stdout).unwrap();
+    assert!(words.contains("write one that has them"), "{words}");
 }

@@ -1,0 +1,241 @@
+//! The smallest change of a request that the rules let pass.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Asked, Given, ask};
+use crate::mutants::beside;
+use crate::rule::field::Kind;
+use crate::rule::ranges::End;
+use crate::rule::{Around, Fact, Members, Program, Test, Then, Value};
+use spoolgate_wire::amount::Amount;
+
+/// Most facts that are changed together.
+const CHANGES_MAX: usize = 3;
+/// Most changes that are tried.
+const TRIES_MAX: usize = 4_000;
+/// Most values of a list that are tried.
+const LISTED_MAX: usize = 32;
+
+/// A fact that is changed, by its position in [`Program::readings`].
+pub type Changed = (usize, Fact<'static>);
+
+/// How far a value is from the present one, in millionths of it; all names are as far as a number
+/// that is doubled.
+type Distance = u64;
+
+/// The distance of names.
+const OTHER: Distance = 1_000_000;
+
+/// Returns the fewest facts to change, and of equally many the nearest, so that every request with
+/// the given facts passes. `settable` are the facts that may change; `then` returns the facts that
+/// are given after a change. `None` if no such change is found among those that are tried.
+pub fn nearest(
+    program: &Program,
+    action: &str,
+    given: &BTreeMap<usize, Given>,
+    settable: &[usize],
+    then: &dyn Fn(&[Changed]) -> BTreeMap<usize, Given>,
+    around: &Around,
+) -> Option<Vec<Changed>> {
+    let values = settable
+        .iter()
+        .map(|slot| candidates(program, *slot, given));
+    let values: Vec<Vec<(Distance, Changed)>> = values.filter(|it| !it.is_empty()).collect();
+    let mut tries = TRIES_MAX;
+    for count in 1..=CHANGES_MAX.min(values.len()) {
+        let mut combined = Vec::new();
+        combine(&values, count, 0, &mut Vec::new(), &mut combined, tries);
+        combined.sort_by_key(|(distance, _)| *distance);
+        for (_, changes) in combined {
+            tries = tries.checked_sub(1)?;
+            let asked = ask(program, action, &then(&changes), around);
+            let passes = |asked: Asked| asked.hardest == Then::Warn && asked.is_proved;
+            if asked.is_some_and(passes) {
+                return Some(changes);
+            }
+        }
+    }
+    None
+}
+
+/// Collects the ways to change `count` of the facts, at most `most`.
+fn combine(
+    values: &[Vec<(Distance, Changed)>],
+    count: usize,
+    far: Distance,
+    chosen: &mut Vec<Changed>,
+    combined: &mut Vec<(Distance, Vec<Changed>)>,
+    most: usize,
+) {
+    if count == 0 {
+        combined.push((far, chosen.clone()));
+        return;
+    }
+    for (at, of_one) in values.iter().enumerate() {
+        let rest = values.get(at.saturating_add(1)..).unwrap_or_default();
+        for (distance, changed) in of_one {
+            if combined.len() >= most {
+                return;
+            }
+            chosen.push(changed.clone());
+            combine(
+                rest,
+                count.saturating_sub(1),
+                far.saturating_add(*distance),
+                chosen,
+                combined,
+                most,
+            );
+            chosen.pop();
+        }
+    }
+}
+
+/// Returns the values that conditions of the rules can tell from the present one.
+fn candidates(
+    program: &Program,
+    slot: usize,
+    given: &BTreeMap<usize, Given>,
+) -> Vec<(Distance, Changed)> {
+    let Some(Given::Exactly(Fact::Known(present))) = given.get(&slot) else {
+        return Vec::new();
+    };
+    let Some(reading) = program.readings.get(slot) else {
+        return Vec::new();
+    };
+    let kind = reading.kind();
+    let guards = program.guards.iter().flat_map(|guard| &guard.conditions);
+    let tests = guards.filter(|it| it.slot == slot).map(|it| &it.test);
+    let known = |value: Value<'static>| (slot, Fact::Known(value));
+    match present {
+        Value::Number(present) => {
+            let mut numbers = BTreeSet::new();
+            for test in tests {
+                let Test::Number(ranges) = test else { continue };
+                for end in ranges.parts().iter().flat_map(|part| [part.low, part.high]) {
+                    if let End::With(at) | End::Without(at) = end {
+                        numbers.insert(at);
+                        numbers.extend(beside(kind, at));
+                    }
+                }
+            }
+            let other = |number: &Amount| number != present && kind.ends().holds(*number);
+            let numbers = numbers.into_iter().filter(other);
+            numbers
+                .map(|number| (far(*present, number), known(Value::Number(number))))
+                .collect()
+        }
+        Value::Flag(flag) => vec![(OTHER, known(Value::Flag(!flag)))],
+        Value::Text(present) => {
+            let mut texts: BTreeSet<&str> = BTreeSet::new();
+            if let Kind::Word(words) = kind {
+                texts.extend(words);
+            }
+            for test in tests {
+                if let Test::Member { of, .. } = test {
+                    let listed: Box<dyn Iterator<Item = &str>> = match of {
+                        Members::Listed(listed) => Box::new(listed.iter().map(String::as_str)),
+                        Members::Named { set, .. } => {
+                            Box::new(set.values.keys().map(String::as_str))
+                        }
+                    };
+                    texts.extend(listed.take(LISTED_MAX));
+                }
+            }
+            let texts = texts.into_iter().filter(|text| *text != present.as_ref());
+            texts
+                .map(|text| (OTHER, known(Value::Text(text.to_owned().into()))))
+                .collect()
+        }
+    }
+}
+
+/// Returns the distance of two numbers, relative to the first.
+fn far(from: Amount, to: Amount) -> Distance {
+    let base = if from.is_zero() {
+        Amount::ONE
+    } else {
+        from.abs()
+    };
+    let apart = to.checked_sub(from).map(Amount::abs);
+    let scaled = apart.and_then(|it| it.checked_mul(Amount::from_i64(1_000_000)));
+    scaled
+        .and_then(|scaled| scaled.div_floor_count(base))
+        .unwrap_or(Distance::MAX)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::golden::name_of;
+    use crate::rule::{Entries, RuleSet};
+    use spoolgate_wire::time::Time;
+
+    #[test]
+    fn fewer_changes_come_first_and_then_nearer_ones() {
+        let rule = |id: &str, when: &str| {
+            let text = format!(
+                "id: {id}\nstatus: active\napplies_to: {{action: order.submit}}\nwhen: [{when}]\n\
+                    then: reject\nmessage: no\n"
+            );
+            (format!("rules/core/{id}.yaml"), text)
+        };
+        let rules = [
+            rule(
+                "gap",
+                "{field: order.size, op: gt, value: 2}, {field: order.size, op: lt, value: 9}",
+            ),
+            rule(
+                "side",
+                "{field: order.side, op: eq, value: sell}, {field: order.size, op: gte, value: 1}",
+            ),
+            rule("type", "{field: order.order_type, op: eq, value: stop}"),
+        ];
+        let rules = rules
+            .iter()
+            .map(|(path, text)| (path.as_str(), text.as_str()));
+        let rules = RuleSet::compile(rules, []).unwrap();
+        let program = rules.programs.get("order.submit").unwrap();
+        let entries = Entries::default();
+        let around = Around {
+            now: Time::EPOCH,
+            entries: &entries,
+            task: None,
+        };
+        let found = |size: &str, side: &str, kind: &str| {
+            let given = program.readings.iter().enumerate().map(|(slot, reading)| {
+                let fact = match name_of(reading).as_str() {
+                    "order.size" => Fact::number(Amount::parse_wire(size).unwrap()),
+                    "order.side" => Fact::text(side.to_owned()),
+                    _ => Fact::text(kind.to_owned()),
+                };
+                (slot, Given::Exactly(fact))
+            });
+            let given: BTreeMap<usize, Given> = given.collect();
+            let settable: Vec<usize> = given.keys().copied().collect();
+            let then = |changed: &[Changed]| {
+                let mut after = given.clone();
+                let changed = changed.iter().cloned();
+                after.extend(changed.map(|(slot, fact)| (slot, Given::Exactly(fact))));
+                after
+            };
+            let found = nearest(program, "order.submit", &given, &settable, &then, &around);
+            let told = found.unwrap().into_iter().map(|(slot, fact)| {
+                let reading = &program.readings[slot];
+                format!(
+                    "{} {}",
+                    name_of(reading),
+                    crate::golden::show(reading, &fact)
+                )
+            });
+            told.collect::<Vec<_>>()
+        };
+        assert_eq!(found("3", "buy", "limit"), ["order.size 2"]);
+        assert_eq!(found("8", "buy", "limit"), ["order.size 9"]);
+        assert_eq!(found("9.1", "sell", "limit"), ["order.size 0.9"]);
+        assert_eq!(found("1", "sell", "limit"), ["order.size 0.9"]);
+        let two = found("3", "buy", "stop");
+        assert_eq!((two.len(), two[0].as_str()), (2, "order.size 2"), "{two:?}");
+    }
+}
