@@ -303,6 +303,35 @@ impl Repository {
         }
     }
 
+    /// Returns those of some paths at which a commit, or any of its ancestors, has something.
+    ///
+    /// # Errors
+    /// Returns [`GitError`] if a commit or folder on the way cannot be read, or if a link or
+    /// submodule leads to one of the paths.
+    pub fn ever_at<'p>(
+        &mut self,
+        commit: &ObjectId,
+        paths: &[&'p str],
+    ) -> Result<BTreeSet<&'p str>, GitError> {
+        let mut commits = Vec::new();
+        if !paths.is_empty() {
+            self.history(commit, |id, _| {
+                commits.push(*id);
+                true
+            })?;
+        }
+        let (mut trees, mut found) = (HashMap::new(), BTreeSet::new());
+        for id in commits {
+            let entries = self.at_paths(&id, paths, &mut trees)?;
+            let there = paths
+                .iter()
+                .zip(entries)
+                .filter(|(_, entry)| entry.is_some());
+            found.extend(there.map(|(path, _)| *path));
+        }
+        Ok(found)
+    }
+
     /// Returns what a commit has at each path. `trees` keeps the answers of root folders.
     fn at_paths(
         &mut self,

@@ -11,10 +11,10 @@ use spoolgate_host::clock::{Clock, SystemClock};
 use spoolgate_host::rule_folder;
 use spoolgate_rules::lint::{is_rule, is_set};
 use spoolgate_rules::proof::{STEPS_MAX, Witness};
-use spoolgate_rules::review::statement::{self, APPROVALS, Need, Place, Statement, Weighed};
+use spoolgate_rules::review::statement::{self, APPROVALS, Found, Need, Place, Statement, Weighed};
 use spoolgate_rules::review::{self, Judgement, Move, Verdict, Way};
 use spoolgate_rules::{Bundle, Rulebook};
-use spoolgate_wire::code::Exit;
+use spoolgate_wire::code::{Code, Exit};
 
 use super::folder::Folder;
 use super::shown::{self, WitnessView};
@@ -81,6 +81,9 @@ struct Change {
     new: Side,
     roots: BTreeSet<String>,
     rules_base: Option<String>,
+    /// SHA-256 of the statements of `new` that BASE, or a commit before it, has: they approved a
+    /// change that was merged, and must not approve it again after a revert.
+    used: BTreeSet<String>,
 }
 
 /// Runs the command.
@@ -179,7 +182,17 @@ fn weighed(
     };
     let now = SystemClock::default().now();
     let found = statement::found(&new.approvals);
-    let statements: Vec<Weighed> = found.iter().map(|it| judged.weigh(it, now)).collect();
+    let weigh = |found| {
+        let mut weighed = judged.weigh(found, now);
+        if change.used.contains(&weighed.folder) {
+            let code = Code::StatementUsed;
+            weighed.nonce = None;
+            weighed.needs.clone_from(&none);
+            weighed.faults = vec![format!("{code}: BASE or a commit before it has it")];
+        }
+        weighed
+    };
+    let statements: Vec<Weighed> = found.iter().map(weigh).collect();
     let met = |weighed: &&Weighed| weighed.needs.iter().filter(|need| need.is_met()).count();
     let best = statements
         .iter()
@@ -228,11 +241,19 @@ fn of_commits(args: &Args) -> Result<Option<Change>> {
     let (old, new) = (side(&base, old)?, side(&head, new)?);
     let roots = repo.roots(&head)?;
     let rules_base = repo.newest_change(&base, &judged)?;
+    let found = statement::found(&new.approvals);
+    let folder = |found: &Found<'_>| format!("{APPROVALS}/{}", found.folder);
+    let folders: Vec<String> = found.iter().map(folder).collect();
+    let folders: Vec<&str> = folders.iter().map(String::as_str).collect();
+    let used = repo.ever_at(&base, &folders)?.into_iter();
+    let used = used.filter_map(|path| path.rsplit('/').next().map(str::to_owned));
+    let used = used.collect();
     Ok(Some(Change {
         old,
         new,
         roots: roots.iter().map(ToString::to_string).collect(),
         rules_base: rules_base.map(|id| id.to_string()),
+        used,
     }))
 }
 
@@ -279,6 +300,7 @@ fn of_folders(home: &Path, old: &Path, new: &Path) -> Result<Change> {
         new: side(new_book, &new.1)?,
         roots: BTreeSet::new(),
         rules_base: None,
+        used: BTreeSet::new(),
     })
 }
 

@@ -108,6 +108,14 @@ impl Desk {
         told
     }
 
+    /// Expects that the only statement was used before.
+    #[track_caller]
+    fn expect_used(&self, what: &str) {
+        let told = self.expect(3, what);
+        let fault = told["statements"][0]["faults"][0].as_str().unwrap();
+        assert!(fault.starts_with("STATEMENT_USED"), "{what}: {told:#}");
+    }
+
     /// Commits a statement of the change, signed with these keys, and returns its bytes.
     fn approve(&self, names: &[&str]) -> Vec<u8> {
         let file = self.keys.path().join("change.json");
@@ -342,16 +350,36 @@ fn a_signature_ends_with_the_revert_of_its_change() {
     desk.branch("again");
     desk.write(CAP, &cap("6"));
     desk.commit("again");
-    let told = desk.expect(3, "the old signature");
-    assert!(
-        told["statements"][0]["faults"][0]
-            .as_str()
-            .unwrap()
-            .contains("rules_base"),
-        "{told:#}"
-    );
+    desk.expect_used("the old signature");
     desk.keys.approve(desk.path(), &statement, &["ann"]);
     desk.expect(3, "the old statement, signed again");
     desk.approve(&["ben"]);
     desk.expect(0, "a new statement");
+}
+
+/// A line of first parents from before the revert, to which `main` is fast-forwarded, does not have
+/// it; a statement that was removed is still in the history.
+#[test]
+fn a_signature_does_not_count_again_by_another_way_through_the_history() {
+    let Some(desk) = Desk::new() else { return };
+    desk.branch("loosen");
+    desk.write(CAP, &cap("6"));
+    desk.commit("loosen");
+    let statement = desk.approve(&["ann"]);
+    desk.git(&["branch", "old", "main"]);
+    desk.merge("loosen");
+    desk.write(CAP, &cap("5"));
+    desk.git(&["rm", "-q", "-r", "proposals/approvals"]);
+    desk.commit("revert, and no statement left");
+    desk.git(&["checkout", "-q", "old"]);
+    desk.git(&["merge", "-q", "--no-ff", "-m", "main", "main"]);
+    desk.expect(0, "old has what main has");
+    desk.git(&["checkout", "-q", "main"]);
+    desk.git(&["merge", "-q", "--ff-only", "old"]);
+    desk.branch("again");
+    desk.write(CAP, &cap("6"));
+    desk.commit("again");
+    desk.keys.approve(desk.path(), &statement, &["ann"]);
+    desk.commit("the old statement");
+    desk.expect_used("the old statement again");
 }
