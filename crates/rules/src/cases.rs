@@ -16,15 +16,15 @@ use crate::rule::{
     Then, Truth, Value,
 };
 use crate::search::{Found, Search, with};
+use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::RuleId;
 use spoolgate_wire::time::Time;
 
 /// Most steps of the search for one case.
 const STEPS_EACH: u64 = 1_000_000;
 
-/// Most digits of a bare number, and most digits behind the point that a case can say.
+/// Most digits of a bare number.
 const DIGITS_MAX: usize = 15;
-const PLACES_MAX: u32 = 10;
 
 /// Cases, and what there is none for.
 #[derive(Clone, Debug, Default)]
@@ -344,7 +344,7 @@ fn ids(acting: &[&Guard], status: RuleStatus) -> Vec<RuleId> {
     of.map(|guard| guard.id.clone()).collect()
 }
 
-/// Returns a value as a case says it.
+/// Returns a value as a case says it; `None` if the form of amounts has no such number.
 fn scalar(reading: &Reading, value: &Value) -> Option<Scalar> {
     Some(match value {
         Value::Number(minutes) if reading.kind() == Kind::TimeOfDay => {
@@ -352,10 +352,8 @@ fn scalar(reading: &Reading, value: &Value) -> Option<Scalar> {
         }
         Value::Number(number) => {
             let number = number.normalized();
-            if number.scale() > PLACES_MAX {
-                return None;
-            }
             let digits = number.to_string();
+            Amount::parse_wire(&digits).ok()?;
             match digits.bytes().filter(u8::is_ascii_digit).count() > DIGITS_MAX {
                 true => Scalar::Text(digits),
                 false => Scalar::Number(number),

@@ -246,11 +246,7 @@ pub fn read(path: &str, text: &str) -> Result<CaseFile, Vec<RulebookError>> {
             "it has neither `cases` nor `matrix`",
         ));
     }
-    let is_field = |name: &str| {
-        field::find(name.strip_suffix("[]").unwrap_or(name))
-            .is_some_and(|it| it.is_many == name.ends_with("[]"))
-    };
-    for name in file.facts.keys().filter(|name| !is_field(name)) {
+    for name in file.facts.keys().filter(|name| !field::is_fact(name)) {
         let message = format!(
             "fact `{name}` of the file: there is no such field; `spoolgate rules fields` lists them"
         );

@@ -34,6 +34,31 @@ pub(crate) struct Args {
     rules: Option<PathBuf>,
 }
 
+/// Checks that the file would not be read as a rule.
+fn check_place(home: &Path, args: &Args, path: &Path) -> Result<()> {
+    let dir = args.rules.as_deref().unwrap_or(home);
+    let below = dir.join("rules");
+    let rules = if below.is_dir() {
+        below
+    } else {
+        dir.to_owned()
+    };
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        Some(_) | None => Path::new("."),
+    };
+    let shown = path.display();
+    let folder = std::fs::canonicalize(folder).with_context(|| format!("folder of `{shown}`"))?;
+    let rules = std::fs::canonicalize(&rules).with_context(|| rules.display().to_string())?;
+    if folder.starts_with(&rules) && !folder.starts_with(rules.join("tests")) {
+        bail!(
+            "`{shown}` would be a fault of the rules: write the cases into `{}`",
+            rules.join("tests").display()
+        );
+    }
+    Ok(())
+}
+
 /// Runs the command.
 pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let folder = Folder::read(home, args.rules.as_ref())?;
@@ -60,6 +85,7 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         return Ok(Exit::Success);
     };
     let shown = path.display();
+    check_place(home, args, path)?;
     if let Ok(before) = std::fs::read_to_string(path)
         && !before.starts_with(MADE)
     {

@@ -187,6 +187,50 @@ fn the_cases_of_a_limit_are_at_it_and_beside_it() {
 }
 
 #[test]
+fn made_cases_stay_within_the_range_of_a_field() {
+    for most in ["999999999999.9999999999", "0.0000000001"] {
+        let text = format!(
+            "id: cap\nstatus: active\napplies_to: {{action: order.submit}}\nwhen: [{{field: \
+                order.size, op: gte, value: \"{most}\"}}]\nthen: reject\nmessage: no\n"
+        );
+        let rules = RuleSet::compile([("rules/core/cap.yaml", text.as_str())], []).unwrap();
+        let found = cases(&rules, None);
+        assert!(!found.cases.is_empty(), "{found:?}");
+        let report = tried(&rules, &file(&found.cases));
+        let faults: Vec<&String> = report.tried.iter().flat_map(|it| &it.faults).collect();
+        assert_eq!(faults, Vec::<&String>::new(), "{most}");
+    }
+}
+
+#[test]
+fn facts_of_a_file_and_a_matrix_may_be_of_the_past() {
+    let text = "id: many\nstatus: active\napplies_to: {action: order.submit}\nwhen:\n  - {field: \
+        history.count, window_s: 60, op: gte, value: 3}\n  - {field: history.sum, of: order.size, \
+        window_s: 60, op: gt, value: 5}\nthen: reject\nmessage: no\n";
+    let rules = RuleSet::compile([("rules/core/many.yaml", text)], []).unwrap();
+    let file = "facts: {\"history.sum(order.size, 60s)\": 6}\nmatrix:\n  action: order.submit\n  rows: \
+        {\"history.count(60s)\": [2, 3]}\n  columns: {order.side: [buy]}\n  expect:\n    \"2\": \
+        [accept]\n    \"3\": [reject]\n";
+    let report = tried(&rules, file);
+    assert_eq!(report.tried.len(), 2);
+    let faults: Vec<&String> = report.tried.iter().flat_map(|it| &it.faults).collect();
+    assert_eq!(faults, Vec::<&String>::new());
+    for name in [
+        "history.count(0s)",
+        "history.count(060s)",
+        "history.sum(order.sise, 60s)",
+        "history.sum(order.notional_fraction, 60s)",
+        "history.sum(order.size,60s)",
+        "first_seen(order.size",
+        "history.count",
+    ] {
+        let text = format!("facts: {{\"{name}\": 1}}\ncases: []\n");
+        let faults = golden::read("m", &text).unwrap_err();
+        assert!(faults[0].message.contains("no such"), "{name}: {faults:?}");
+    }
+}
+
+#[test]
 fn a_matrix_says_what_becomes_of_each_pair() {
     let rule = |id: &str, then: &str, when: &str| {
         let text = format!(

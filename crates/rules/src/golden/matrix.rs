@@ -59,8 +59,7 @@ impl Matrix {
                 fail(side, format!("`{side}` names one fact, with its values"));
             }
             for name in names {
-                let found = field::find(name.strip_suffix("[]").unwrap_or(name));
-                if found.is_none_or(|field| field.written() != *name) {
+                if !field::is_fact(name) {
                     let known = field::FIELDS
                         .iter()
                         .filter(|field| field.renamed().is_none());

@@ -139,7 +139,13 @@ impl Reading {
         match self {
             Reading::Field(field) => field.kind,
             Reading::FirstSeen(_) => Kind::Flag,
-            Reading::Count { .. } | Reading::Distinct { .. } => Kind::Whole(0, i64::MAX),
+            Reading::Count { .. } => Kind::Whole(0, i64::MAX),
+            Reading::Distinct { of, .. } => {
+                // The value of the request itself counts; an optional field or an array may have
+                // none.
+                let has_own = of.missing != Missing::Absent && !of.is_many;
+                Kind::Whole(i64::from(has_own), i64::MAX)
+            }
             Reading::Sum { of, .. } => {
                 // An optional field may have no addend at all.
                 let low = match of.kind {
@@ -156,6 +162,27 @@ impl Reading {
     pub fn is_many(&self) -> bool {
         matches!(self, Reading::Field(field) if field.is_many)
     }
+}
+
+/// Returns whether some rule may read a fact of this name, as [`Reading`] displays it: a field (an
+/// array with `[]`), or the past of a field, such as `history.count(3600s)`.
+pub fn is_fact(name: &str) -> bool {
+    let of = |name: &str| find(name).is_some_and(Field::has_history);
+    let is_window = |text: &str| {
+        let seconds = text.strip_suffix('s').and_then(|text| text.parse().ok());
+        seconds.is_some_and(|seconds: u32| seconds > 0 && format!("{seconds}s") == text)
+    };
+    let is_of_past = |inside: &str| {
+        let parts = inside.split_once(", ");
+        parts.is_some_and(|(field, window)| of(field) && is_window(window))
+    };
+    let inside = |prefix: &str| name.strip_prefix(prefix)?.strip_suffix(')');
+    let field = find(name.strip_suffix("[]").unwrap_or(name));
+    field.is_some_and(|field| field.written() == name)
+        || inside("history.count(").is_some_and(is_window)
+        || inside("history.sum(").is_some_and(is_of_past)
+        || inside("history.distinct(").is_some_and(is_of_past)
+        || inside("first_seen(").is_some_and(of)
 }
 
 impl fmt::Display for Reading {

@@ -364,6 +364,12 @@ fn made_cases_are_written_once_the_same_and_leave_no_mutant() {
         "{}",
         err(&done)
     );
+    let misplaced = checkout.0.path().join("rules/core/made.yaml");
+    let done = make(&["--write", misplaced.to_str().unwrap()]);
+    ends(&done, 2);
+    let told = err(&done);
+    assert!(told.contains("would be a fault of the rules"), "{told}");
+    assert!(!misplaced.exists());
     let done = make(&["cop"]);
     ends(&done, 2);
     assert!(err(&done).contains("did you mean `cap`?"), "{}", err(&done));
