@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 use spoolgate_host::clock::{Clock, SystemClock};
 use spoolgate_rules::Rulebook;
-use spoolgate_rules::ask::nearest::{self, Changed};
+use spoolgate_rules::ask::nearest::{self, Changed, Passing};
 use spoolgate_rules::ask::{self, Asked, Given, Open};
 use spoolgate_rules::golden::{self, name_of, show};
 use spoolgate_rules::nearest::did_you_mean;
@@ -83,6 +83,9 @@ struct AskedView<'a> {
     /// asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     nearest: Option<Vec<ChangeView>>,
+    /// Rules that may still act after the changes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    nearest_unless: Vec<OpenView<'a>>,
 }
 
 /// A change of a fact as JSON output.
@@ -149,27 +152,36 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         entries: &entries,
         task: None,
     };
-    let asked = ask::ask(program, &args.action, &given, &around)
+    let mut asked = ask::ask(program, &args.action, &given, &around)
         .context("no request has these facts together")?;
+    if let (Some(book), Some(example)) = (&rulebook, &mut asked.example) {
+        name(book, program, example, &given, &around);
+    }
     let book = Asking {
         rules: &rules,
         program,
     };
     let nearest = (args.nearest && asked.hardest > Then::Warn).then(|| {
-        let (action, settable) = (args.action.as_str(), settable(program, &given));
-        let then = |changed: &[Changed]| after(program, &given, changed);
-        nearest::nearest(program, action, &given, &settable, &then, &around)
+        let again = |changed: &[Changed]| {
+            let after = after(program, &given, changed);
+            ask::ask(program, &args.action, &after, &around)
+        };
+        nearest::nearest(program, &asked, &given, &settable(program, &given), &again)
     });
     match output.is_json() {
         true => {
             let mut view = book.view(&args.action, &asked);
-            view.nearest = nearest.map(|found| book.changes(&given, &found.unwrap_or_default()));
+            if let Some(found) = &nearest {
+                let found = found.as_ref();
+                view.nearest = Some(found.map_or_else(Vec::new, |it| book.changes(&given, it)));
+                view.nearest_unless = found.map(|it| book.open(&it.unless)).unwrap_or_default();
+            }
             output.json(&view)?;
         }
         false => {
             book.print(&asked, output)?;
             if let Some(found) = nearest {
-                output.line(&plain(&book.told(&given, found.as_deref())))?;
+                output.line(&plain(&book.told(&given, found.as_ref())))?;
             }
         }
     }
@@ -322,6 +334,38 @@ fn exists(book: &Rulebook, registry: Registry, name: &str) -> Result<()> {
     bail!("there is no {} `{}`{near}", registry.noun(), plain(name))
 }
 
+/// Replaces names that the files do not have by those that they have, if the rules do the same.
+fn name(
+    book: &Rulebook,
+    program: &Program,
+    example: &mut [Fact<'static>],
+    given: &BTreeMap<usize, Given>,
+    around: &Around,
+) {
+    let wanted = program.act(example, around);
+    for (slot, reading) in program.readings.iter().enumerate() {
+        let Kind::Name(registry) = reading.kind() else {
+            continue;
+        };
+        let names = registry.names(book);
+        let Some(Fact::Known(Value::Text(made))) = example.get(slot).cloned() else {
+            continue;
+        };
+        if given.contains_key(&slot) || !registry.is_closed() || names.contains(made.as_ref()) {
+            continue;
+        }
+        let mut set = |name: String| {
+            if let Some(place) = example.get_mut(slot) {
+                *place = Fact::text(name);
+            }
+            program.act(example, around) == wanted
+        };
+        if !names.into_iter().any(|name| set(name.to_owned())) {
+            set(made.into_owned());
+        }
+    }
+}
+
 /// Returns the recipients of a mail: those of copies may be open.
 fn recipients(facts: &BTreeMap<String, Fact<'static>>) -> Option<Given> {
     let Fact::Many(to) = facts.get("payload.to[]")? else {
@@ -388,7 +432,25 @@ impl Asking<'_> {
             rule: rule.as_str(),
             then: *then,
         });
-        let open = asked.open.iter().map(|open| OpenView {
+        AskedView {
+            action,
+            softest: word(asked.softest),
+            hardest: word(asked.hardest),
+            acting: acting.collect(),
+            depends_on: self.depends_on(asked),
+            open: self.open(&asked.open),
+            example: asked
+                .example
+                .as_ref()
+                .map(|example| facts::views(self.program.readings.iter().zip(example))),
+            is_proved: asked.is_proved,
+            nearest: None,
+            nearest_unless: Vec::new(),
+        }
+    }
+
+    fn open<'v>(&self, open: &'v [Open]) -> Vec<OpenView<'v>> {
+        let view = |open: &'v Open| OpenView {
             rule: open.rule.as_str(),
             then: open.then,
             conditions: self
@@ -396,25 +458,12 @@ impl Asking<'_> {
                 .into_iter()
                 .map(|(_, it)| it)
                 .collect(),
-        });
-        AskedView {
-            action,
-            softest: word(asked.softest),
-            hardest: word(asked.hardest),
-            acting: acting.collect(),
-            depends_on: self.depends_on(asked),
-            open: open.collect(),
-            example: asked
-                .example
-                .as_ref()
-                .map(|example| facts::views(self.program.readings.iter().zip(example))),
-            is_proved: asked.is_proved,
-            nearest: None,
-        }
+        };
+        open.iter().map(view).collect()
     }
 
-    fn changes(&self, given: &BTreeMap<usize, Given>, changed: &[Changed]) -> Vec<ChangeView> {
-        let views = changed.iter().filter_map(|(slot, to)| {
+    fn changes(&self, given: &BTreeMap<usize, Given>, passing: &Passing) -> Vec<ChangeView> {
+        let views = passing.changed.iter().filter_map(|(slot, to)| {
             let reading = self.program.readings.get(*slot)?;
             let Given::Exactly(from) = given.get(slot)? else {
                 return None;
@@ -429,8 +478,8 @@ impl Asking<'_> {
     }
 
     /// Says with which change the request passes.
-    fn told(&self, given: &BTreeMap<usize, Given>, changed: Option<&[Changed]>) -> String {
-        let Some(changed) = changed else {
+    fn told(&self, given: &BTreeMap<usize, Given>, passing: Option<&Passing>) -> String {
+        let Some(Passing { changed, unless }) = passing else {
             return "no change of these facts was found with which it passes".to_owned();
         };
         let told = changed.iter().filter_map(|(slot, to)| {
@@ -445,7 +494,11 @@ impl Asking<'_> {
                 show(reading, to)
             ))
         });
-        format!("{} passes", told.collect::<Vec<_>>().join(", "))
+        let told = told.collect::<Vec<_>>().join(", ");
+        match self.lines(unless).as_slice() {
+            [] => format!("{told} passes"),
+            lines => format!("{told} passes, unless {}", lines.join("; ")),
+        }
     }
 
     fn print(&self, asked: &Asked, output: &Output) -> Result<()> {
@@ -464,7 +517,7 @@ impl Asking<'_> {
         if asked.softest == asked.hardest {
             output.line(&format!("{always} whatever else"))?;
         }
-        let lines = self.lines(asked);
+        let lines = self.lines(&asked.open);
         if asked.softest < asked.hardest {
             let least = match asked.softest {
                 Then::Warn => String::new(),
@@ -499,13 +552,13 @@ impl Asking<'_> {
     }
 
     /// Returns a line for each rule that acts on some of the requests.
-    fn lines(&self, asked: &Asked) -> Vec<String> {
+    fn lines(&self, open: &[Open]) -> Vec<String> {
         let one = |open: &Open| {
             let conditions = self.conditions(open).into_iter().map(|(_, text)| text);
             let when: Vec<String> = conditions.collect();
             let (does, by) = (word(open.then), &open.rule);
             format!("{does} by {by} if {}", when.join(" and "))
         };
-        asked.open.iter().map(one).collect()
+        open.iter().map(one).collect()
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use serde::Serialize;
 use spoolgate_git::Repository;
 use spoolgate_host::clock::{Clock, SystemClock};
@@ -204,7 +204,15 @@ fn weighed(
 
 /// Reads both commits; `None` if the second does not contain the first.
 fn of_commits(args: &Args) -> Result<Option<Change>> {
-    let mut repo = Repository::open(&args.repo)?;
+    let mut repo = Repository::open(&args.repo).map_err(|error| {
+        let commit = if args.base.is_dir() {
+            &args.head
+        } else {
+            &args.base
+        };
+        let commit = commit.display();
+        anyhow!("{error}; `{commit}` is no folder, so it is read as a commit")
+    })?;
     let mut commit = |revision: &Path| {
         let text = revision.to_str().context("a revision is not UTF-8")?;
         anyhow::Ok(repo.resolve(text)?)

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Asked, Given, ask};
+use super::{Asked, Given, Open};
 use crate::mutants::beside;
 use crate::rule::field::Kind;
 use crate::rule::ranges::End;
-use crate::rule::{Around, Fact, Members, Program, Test, Then, Value};
+use crate::rule::{Fact, Members, Program, Test, Then, Value};
 use spoolgate_wire::amount::Amount;
+use spoolgate_wire::ids::RuleId;
 
 /// Most facts that are changed together.
 const CHANGES_MAX: usize = 3;
@@ -26,17 +27,30 @@ type Distance = u64;
 /// The distance of names.
 const OTHER: Distance = 1_000_000;
 
+/// A change with which a request passes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Passing {
+    /// The facts that change.
+    pub changed: Vec<Changed>,
+    /// Rules that may still act: they depend on facts that are open.
+    pub unless: Vec<Open>,
+}
+
 /// Returns the fewest facts to change, and of equally many the nearest, so that every request with
-/// the given facts passes. `settable` are the facts that may change; `then` returns the facts that
-/// are given after a change. `None` if no such change is found among those that are tried.
+/// the given facts passes; if there is no such change, one with which none of the rules acts that
+/// `asked`, the answer without a change, is sure of. `settable` are the facts that may change;
+/// `then` returns the facts that are given after a change. `None` if no such change is found among
+/// those that are tried.
 pub fn nearest(
     program: &Program,
-    action: &str,
+    asked: &Asked,
     given: &BTreeMap<usize, Given>,
     settable: &[usize],
-    then: &dyn Fn(&[Changed]) -> BTreeMap<usize, Given>,
-    around: &Around,
-) -> Option<Vec<Changed>> {
+    ask: &dyn Fn(&[Changed]) -> Option<Asked>,
+) -> Option<Passing> {
+    let softest = asked.softest;
+    let sure: BTreeSet<&RuleId> = asked.acting.iter().map(|(rule, _)| rule).collect();
+    let mut perhaps = None;
     let values = settable
         .iter()
         .map(|slot| candidates(program, *slot, given));
@@ -47,15 +61,28 @@ pub fn nearest(
         combine(&values, count, 0, &mut Vec::new(), &mut combined, tries);
         combined.sort_by_key(|(distance, _)| *distance);
         for (_, changes) in combined {
-            tries = tries.checked_sub(1)?;
-            let asked = ask(program, action, &then(&changes), around);
-            let passes = |asked: Asked| asked.hardest == Then::Warn && asked.is_proved;
-            if asked.is_some_and(passes) {
-                return Some(changes);
+            let Some(left) = tries.checked_sub(1) else {
+                return perhaps;
+            };
+            tries = left;
+            let Some(asked) = ask(&changes).filter(|it| it.softest == Then::Warn && it.is_proved)
+            else {
+                continue;
+            };
+            let passing = Passing {
+                changed: changes,
+                unless: asked.open,
+            };
+            if asked.hardest == Then::Warn {
+                return Some(passing);
+            }
+            let is_unsure = passing.unless.iter().all(|open| !sure.contains(&open.rule));
+            if softest > Then::Warn && is_unsure {
+                perhaps.get_or_insert(passing);
             }
         }
     }
-    None
+    perhaps
 }
 
 /// Collects the ways to change `count` of the facts, at most `most`.
@@ -168,8 +195,9 @@ fn far(from: Amount, to: Amount) -> Distance {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::ask::ask;
     use crate::golden::name_of;
-    use crate::rule::{Entries, RuleSet};
+    use crate::rule::{Around, Entries, RuleSet};
     use spoolgate_wire::time::Time;
 
     #[test]
@@ -214,14 +242,15 @@ mod tests {
             });
             let given: BTreeMap<usize, Given> = given.collect();
             let settable: Vec<usize> = given.keys().copied().collect();
-            let then = |changed: &[Changed]| {
+            let again = |changed: &[Changed]| {
                 let mut after = given.clone();
                 let changed = changed.iter().cloned();
                 after.extend(changed.map(|(slot, fact)| (slot, Given::Exactly(fact))));
-                after
+                ask(program, "order.submit", &after, &around)
             };
-            let found = nearest(program, "order.submit", &given, &settable, &then, &around);
-            let told = found.unwrap().into_iter().map(|(slot, fact)| {
+            let asked = again(&[]).unwrap();
+            let found = nearest(program, &asked, &given, &settable, &again).unwrap();
+            let told = found.changed.into_iter().map(|(slot, fact)| {
                 let reading = &program.readings[slot];
                 format!(
                     "{} {}",

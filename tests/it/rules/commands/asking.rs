@@ -269,7 +269,8 @@ fn the_smallest_change_that_passes_is_named_and_passes() {
         // The sum with the order is not known after a change of its size.
         (
             &["order.size=0.006", "order.order_type=limit", known][..],
-            "no change of these",
+            "order.size 0.006 -> 0.005 passes, unless refused by sum if history.sum(order.size, 60s) \
+                gt 9 or is not known",
         ),
         (
             &["order.size=0.004", "order.order_type=market", known],
