@@ -68,4 +68,6 @@ mod tests_risk;
 #[cfg(test)]
 mod tests_standing;
 #[cfg(test)]
+mod tests_tighter;
+#[cfg(test)]
 mod tests_usage;

@@ -15,7 +15,7 @@ use spoolgate_wire::orders::{Side, SubmitOrder, TimeInForce};
 
 /// A random order: prices relative to the market, in ticks.
 #[derive(Clone, Debug)]
-struct Draw {
+pub(super) struct Draw {
     strategy: &'static str,
     symbol: &'static str,
     side: &'static str,
@@ -29,7 +29,7 @@ struct Draw {
 }
 
 #[derive(Clone, Debug)]
-enum Op {
+pub(super) enum Op {
     Submit(Draw),
     Cancel { nth: usize },
     Tighten { nth: usize, by: i64 },
@@ -84,7 +84,7 @@ fn draw() -> impl Strategy<Value = Draw> {
         )
 }
 
-fn op() -> impl Strategy<Value = Op> {
+pub(super) fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         10 => draw().prop_map(Op::Submit),
         1 => (0..8usize).prop_map(|nth| Op::Cancel { nth }),
@@ -107,8 +107,8 @@ fn hundredths(number: i64) -> String {
     format!("{}.{:02}", number / 100, number % 100)
 }
 
-struct Walk {
-    world: World,
+pub(super) struct Walk {
+    pub(super) world: World,
     /// The last close of BTC, in ticks of 0.1.
     last: i64,
     /// The last bid of ETH, in ticks of 0.01.
@@ -116,7 +116,23 @@ struct Walk {
 }
 
 impl Walk {
-    fn step(&mut self, op: Op) {
+    pub(super) fn new() -> Walk {
+        Walk {
+            world: World::new(),
+            last: 68_000,
+            bid: 20_000,
+        }
+    }
+
+    /// Returns the order that this step would send.
+    pub(super) fn would_send(&self, op: &Op) -> Option<SubmitOrder> {
+        match op {
+            Op::Submit(draw) => Some(self.order(draw)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn step(&mut self, op: Op) {
         match op {
             Op::Submit(draw) => self.submit(&draw),
             Op::Cancel { nth } => {
@@ -506,7 +522,7 @@ proptest! {
 
     #[test]
     fn the_book_stays_whole(ops in prop::collection::vec(op(), 1..60)) {
-        let mut walk = Walk { world: World::new(), last: 68_000, bid: 20_000 };
+        let mut walk = Walk::new();
         for op in ops {
             walk.step(op);
         }

@@ -330,6 +330,11 @@ impl World {
         run(self, &ctx)
     }
 
+    /// Decides without applying.
+    pub(crate) fn decide(&mut self, order: &SubmitOrder) -> Verdict {
+        self.with_context(|world, ctx| submit(&world.book, &world.rules, order, ctx))
+    }
+
     /// Decides without applying, and asserts that headroom equals the result of trying every size.
     pub(crate) fn ask(&mut self, order: &SubmitOrder) -> Verdict {
         self.with_context(|world, ctx| {
