@@ -483,7 +483,7 @@ fn admission_says(decision: &Decision) -> Option<String> {
 /// Formats a row of the day's table.
 fn row(told: &Told) -> Vec<String> {
     let decision = &told.outcome.decision;
-    let failed = decision.checks.iter().find(|row| !row.passed);
+    let failed = decision.checks.iter().find(|row| row.is_root());
     let (ruling, why) = match (decision.metadata.code, decision.metadata.replay_of) {
         (Some(code), _) => {
             let message = decision.metadata.message.clone().unwrap_or_default();

@@ -1,5 +1,7 @@
 //! The words of `spoolgate explain`: describes requests, changes and lines in one sentence each.
 
+use std::collections::BTreeMap;
+
 use spoolgate_gate::approvals;
 use spoolgate_gate::prepare::escaped;
 use spoolgate_gate::proposals::Change as Step;
@@ -113,7 +115,9 @@ pub(super) fn needs(decision: &Decision, failed: &[CheckRow]) -> Vec<String> {
             false => format!("no size would pass while {check} refuses"),
         });
     }
-    for row in failed.iter().filter(|row| row.unit != "bool") {
+    let (roots, follow): (Vec<&CheckRow>, Vec<&CheckRow>) =
+        failed.iter().partition(|row| row.is_root());
+    for row in roots.iter().filter(|row| row.unit != "bool") {
         if let (Some(value), Some(limit)) = (row.value, row.limit) {
             let unit = if row.unit == "price" {
                 String::new()
@@ -127,12 +131,27 @@ pub(super) fn needs(decision: &Decision, failed: &[CheckRow]) -> Vec<String> {
             ));
         }
     }
-    for row in failed
+    for row in roots
         .iter()
         .filter(|row| row.unit == "bool" || row.value.is_none())
     {
         let why = row.reason.as_deref().unwrap_or("it refuses");
         needs.push(format!("{} ({}): {why}", row.name, row.source));
+    }
+    let mut causes: BTreeMap<&str, usize> = BTreeMap::new();
+    for cause in follow.iter().filter_map(|row| row.follows_from.as_deref()) {
+        let count = causes.entry(cause).or_default();
+        *count = count.saturating_add(1);
+    }
+    for (cause, count) in causes {
+        let checks = if count == 1 {
+            "check was"
+        } else {
+            "checks were"
+        };
+        needs.push(format!(
+            "{cause} first: {count} more {checks} not computed without it"
+        ));
     }
     if let Some(code) = decision.metadata.code.filter(|_| failed.is_empty()) {
         needs.push(code.remedy().to_owned());

@@ -424,7 +424,7 @@ fn in_step(
     let refused = match (outcome.refusal(), &outcome.verdict) {
         (Some(refusal), _) => Some(refusal.message.clone()),
         (None, Some(verdict)) if !verdict.accepted => {
-            let first = verdict.checks.iter().find(|row| !row.passed);
+            let first = verdict.checks.iter().find(|row| row.is_root());
             Some(first.map_or_else(String::new, |row| format!("check `{}` failed", row.name)))
         }
         (None, _) => None,

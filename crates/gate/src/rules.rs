@@ -490,6 +490,7 @@ fn row<'a>(
         unit: Cow::Borrowed(unit),
         reason: reason.map(Cow::Owned),
         warning: false,
+        follows_from: None,
     }
 }
 
@@ -643,6 +644,7 @@ fn shortened(rows: Vec<CheckRow>) -> Vec<CheckRow> {
             "{count} more rules, of which {failed} refuse or hold the request"
         ))),
         warning: false,
+        follows_from: None,
     };
     let kept = rows
         .into_iter()

@@ -19,23 +19,21 @@ use spoolgate_rules::strategies::{Direction, Strategy, StrategyStatus};
 use spoolgate_rules::theses::Thesis;
 use spoolgate_trading::book::{Baseline, Bridge, Last, Market, Quote};
 use spoolgate_trading::guard::Pull;
-use spoolgate_trading::pricing::{self, Terms};
 use spoolgate_trading::requests::Verdict;
+use spoolgate_trading::smallest::{self, step_of};
 use spoolgate_trading::valuation::TwoSided;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::checks::CheckRow;
 use spoolgate_wire::control::RiskMode;
 use spoolgate_wire::envelope::Envelope;
 use spoolgate_wire::ids::{Principal, RequestId, StrategyName, Symbol, ThesisSlug};
-use spoolgate_wire::orders::{CancelOrder, OrderType, Side, SubmitOrder, TightenStop, TimeInForce};
+use spoolgate_wire::orders::{CancelOrder, Side, SubmitOrder, TightenStop};
 use spoolgate_wire::time::Time;
 
 /// A Wednesday, so that the day and the week have begun.
 const NOON: &str = "2026-01-07T12:00:00Z";
 /// Number of the line that the order under test would have.
 const SEQ: u64 = 1000;
-/// The step of prices and sizes if no tick or lot is configured.
-const STEP: &str = "0.00000001";
 /// A market volume with room for everything.
 pub(super) const VOLUME: &str = "1000000000";
 /// Prices to try if no price is known, in ticks, highest first.
@@ -213,8 +211,9 @@ impl<'a> Bench<'a> {
         if let Some(price) = prices.get(&case.symbol).filter(|price| price.is_positive()) {
             return at(*price);
         }
-        let step = step_of(*live.instruments.get(&case.symbol)?.tick)?;
-        let step = if step == amount(STEP)? {
+        let tick = *live.instruments.get(&case.symbol)?.tick;
+        let step = step_of(tick)?;
+        let step = if tick.is_zero() {
             amount("0.01")?
         } else {
             step
@@ -290,7 +289,8 @@ impl<'a> Bench<'a> {
 
     /// The worst price that this order may get, as the checks compute it.
     pub(crate) fn worst(&self) -> Option<Amount> {
-        worst(&self.base, &self.order, self.instrument()?)
+        let (book, rules) = (&self.base.state.book, &self.base.rules);
+        smallest::worst(book, rules, &self.order, self.instrument()?)
     }
 
     /// Bid and ask.
@@ -301,14 +301,6 @@ impl<'a> Bench<'a> {
 
 pub(super) fn amount(text: &str) -> Option<Amount> {
     Amount::parse_exact(text).ok()
-}
-
-pub(super) fn step_of(configured: Amount) -> Option<Amount> {
-    if configured.is_positive() {
-        Some(configured)
-    } else {
-        amount(STEP)
-    }
 }
 
 /// The first minute from noon on outside every restricted window; noon if there is none.
@@ -389,26 +381,9 @@ fn build(live: &Rulebook, case: &Case, price: Amount, now: Time) -> Option<(Scra
             ..Market::default()
         },
     );
-    let market = state.book.two_sided(instrument)?;
-    let own = match case.side {
-        Side::Buy => market.ask.round_up_to(tick)?,
-        Side::Sell => market.bid.round_down_to(tick)?,
-    };
-    let mut order = SubmitOrder {
-        strategy: case.strategy.clone(),
-        symbol: case.symbol.clone(),
-        side: case.side,
-        size: Amount::ZERO,
-        order_type: OrderType::Limit,
-        price: Some(own),
-        stop_price: None,
-        thesis_slug: slug,
-        planned_entry: own,
-        planned_stop: own,
-        target_price: None,
-        time_in_force: TimeInForce::Gtc,
-    };
-    let mut scratch = Scratch {
+    let leg = (&case.strategy, &case.symbol, case.side);
+    let order = smallest::entry(&state.book, &rules, leg, &slug)?;
+    let scratch = Scratch {
         state,
         rules,
         lookups: Lookups::default(),
@@ -417,11 +392,6 @@ fn build(live: &Rulebook, case: &Case, price: Amount, now: Time) -> Option<(Scra
         source: case.source.clone(),
         ask: Ask::Submit(order.clone()),
     };
-    order.planned_entry = worst(&scratch, &order, instrument)?;
-    order.planned_stop = stop(live, case, instrument, &market, order.planned_entry)?;
-    order.stop_price = Some(order.planned_stop);
-    order.size = smallest(instrument, own.min(order.planned_stop))?;
-    scratch.ask = Ask::Submit(order.clone());
     Some((scratch, order))
 }
 
@@ -441,53 +411,4 @@ fn run_it(rules: &mut Rulebook, case: &Case) {
             strategy.status = StrategyStatus::Standby;
         }
     }
-}
-
-fn worst(scratch: &Scratch, order: &SubmitOrder, instrument: &Instrument) -> Option<Amount> {
-    let market = scratch.state.book.two_sided(instrument)?;
-    let terms = Terms {
-        side: order.side,
-        order_type: order.order_type,
-        own_price: order.price,
-    };
-    pricing::worst_entry(&terms, &market, *scratch.rules.safety.entry_slippage)
-}
-
-/// A stop beyond the market, at twice the smallest distance and at most the largest.
-fn stop(
-    rules: &Rulebook,
-    case: &Case,
-    instrument: &Instrument,
-    market: &TwoSided,
-    worst: Amount,
-) -> Option<Amount> {
-    let tick = step_of(*instrument.tick)?;
-    let bounds = &rules.strategies.get(&case.strategy)?.stop_distance;
-    let nearest = worst.checked_mul(*bounds.min)?;
-    let ticks = Amount::from(instrument.min_stop_ticks.saturating_add(3)).checked_mul(tick)?;
-    let beyond = market.ask.checked_sub(market.bid)?.checked_add(ticks)?;
-    let wanted = nearest
-        .checked_add(nearest)?
-        .max(beyond)
-        .round_up_to(tick)?;
-    let most = worst.checked_mul(*bounds.max)?;
-    let distance = wanted.min(most);
-    match case.side {
-        Side::Buy => worst.checked_sub(distance)?.round_up_to(tick),
-        Side::Sell => worst.checked_add(distance)?.round_down_to(tick),
-    }
-}
-
-/// The smallest size that the lot, the smallest size and the smallest notional allow at this price.
-fn smallest(instrument: &Instrument, price: Amount) -> Option<Amount> {
-    let lot = step_of(*instrument.lot)?;
-    let size = lot.max(*instrument.min_size).round_up_to(lot)?;
-    let each = price
-        .checked_mul(lot)?
-        .checked_mul(*instrument.multiplier)?;
-    let mut lots = instrument.min_notional.div_floor_count(each)?;
-    if each.checked_mul(Amount::from_i64(i64::try_from(lots).ok()?))? < *instrument.min_notional {
-        lots = lots.checked_add(1)?;
-    }
-    Some(size.max(lot.checked_mul(Amount::from_i64(i64::try_from(lots).ok()?))?))
 }

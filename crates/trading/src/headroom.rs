@@ -27,7 +27,7 @@ pub fn headroom(subject: &Subject, rows: &[CheckRow]) -> Headroom {
     };
     let unsized_failure = rows
         .iter()
-        .find(|row| !row.passed && !checks::is_by_size(&row.name));
+        .find(|row| row.is_root() && !checks::is_by_size(&row.name));
     if let Some(row) = unsized_failure {
         return nothing(&row.name);
     }

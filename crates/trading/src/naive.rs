@@ -32,7 +32,7 @@ pub(super) fn headroom(
         ))
     };
     let failed = |rows: &[CheckRow], counts: &dyn Fn(&str) -> bool| -> Option<String> {
-        let row = rows.iter().find(|row| !row.passed && counts(&row.name));
+        let row = rows.iter().find(|row| row.is_root() && counts(&row.name));
         row.map(|row| row.name.clone().into_owned())
     };
     let rows = rows_of(order.size);

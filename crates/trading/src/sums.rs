@@ -11,6 +11,7 @@ use super::pricing::{self, Terms};
 use super::reach::Reach;
 use super::risk;
 use super::valuation::{TwoSided, capital_base, is_fresh};
+use crate::lack::{NOT_EXACT, PRICES};
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::instruments::Instrument;
 use spoolgate_wire::amount::Amount;
@@ -18,9 +19,6 @@ use spoolgate_wire::checks::CheckRow;
 use spoolgate_wire::ids::{OrderId, StrategyName, Symbol};
 use spoolgate_wire::orders::Side;
 use spoolgate_wire::time::Time;
-
-/// Message used when a product or sum has too many digits.
-pub const NOT_EXACT: &str = "it cannot be computed exactly; use fewer digits";
 
 /// Source of limits in `rules/safety.yaml`.
 const SAFETY: &str = "safety.yaml";
@@ -134,7 +132,7 @@ impl Sides {
 
 /// Returns a value that is exact, or the row that says that it is not.
 pub fn exactly<T>(value: Option<T>) -> Result<T, Unknown> {
-    value.ok_or_else(|| Box::new(CheckRow::unknown("usd", SAFETY, NOT_EXACT)))
+    value.ok_or_else(|| Box::new(NOT_EXACT.row("usd", SAFETY)))
 }
 
 impl<'a> Sums<'a> {
@@ -537,7 +535,10 @@ type Known<'a> = Result<(&'a Instrument, TwoSided), Unknown>;
 
 fn no_price(symbol: &Symbol) -> Unknown {
     let reason = format!("`{symbol}` has an open position or order and no fresh price");
-    Box::new(CheckRow::unknown("usd", SAFETY, reason))
+    Box::new(CheckRow {
+        follows_from: Some(PRICES.into()),
+        ..CheckRow::unknown("usd", SAFETY, reason)
+    })
 }
 
 /// Returns the cash that an entry takes: price x size x multiplier x (1 + taker_fee).

@@ -2,6 +2,7 @@
 //! show.
 
 use super::change::Change;
+use super::checks;
 use super::testing::*;
 use spoolgate_wire::amount::Amount;
 
@@ -211,9 +212,55 @@ fn a_stale_price_keeps_the_digits_check_and_names_the_market() {
     let failed = world.refused(&buy("0.01"));
     assert!(failed.contains(&"market_data".to_owned()));
     assert!(!failed.contains(&"arithmetic_range".to_owned()));
+    let verdict = world.ask(&buy("0.01"));
+    assert_eq!(verdict.headroom.unwrap().binding_check, "market_data");
+    let failed = verdict.checks.iter().filter(|row| !row.passed);
+    let (roots, follow): (Vec<_>, Vec<_>) = failed.partition(|row| row.is_root());
+    assert_eq!(checks::first_failed(&verdict.checks), Some("market_data"));
+    let reason = roots[0].reason.as_deref().unwrap();
+    assert!(
+        reason.contains("is 121 s old, and 120 s are allowed"),
+        "{reason}"
+    );
+    assert_eq!(roots.len(), 1, "{roots:?}");
+    assert!(follow.len() > 10, "{follow:?}");
+    assert!(
+        follow
+            .iter()
+            .all(|row| row.follows_from.as_deref() == Some("market_data"))
+    );
+}
+
+#[test]
+fn equity_without_a_price_names_the_position_that_lacks_it() {
+    let mut world = World::new();
+    world.accepted(&market_order("mean", "ETH-USD", "buy", "0.1", "197", 0));
+    world.wait(1000);
+    world.quote("200", "200.2");
+    world.wait(121_000);
+    world.flat("6800");
+    let verdict = world.ask(&buy("0.01"));
+    let failed: Vec<_> = verdict.checks.iter().filter(|row| !row.passed).collect();
+    assert!(failed.iter().all(|row| row.is_root()), "{failed:?}");
+    let first = failed[0].reason.as_deref().unwrap();
+    assert!(
+        first.starts_with("equity is unknown: the newest price of `ETH-USD` is "),
+        "{failed:?}"
+    );
+}
+
+#[test]
+fn an_unknown_symbol_is_the_cause_of_what_it_leaves_out() {
+    let mut world = World::new();
+    let order = market_order("trend", "NO-USD", "buy", "0.01", "6700", 0);
+    let verdict = world.ask(&order);
     assert_eq!(
-        world.ask(&buy("0.01")).headroom.unwrap().binding_check,
-        "stop_required"
+        checks::first_failed(&verdict.checks),
+        Some("instrument_allowed")
+    );
+    assert_eq!(
+        verdict.headroom.unwrap().binding_check,
+        "instrument_allowed"
     );
 }
 

@@ -32,6 +32,9 @@ pub struct CheckRow {
     /// Whether the value has come near the limit, which refuses nothing.
     #[serde(default, skip_serializing_if = "is_false")]
     pub warning: bool,
+    /// The failed check whose cause left this one without an input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follows_from: Option<Cow<'static, str>>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)]
@@ -76,6 +79,7 @@ impl CheckRow {
             unit: Cow::Borrowed(unit),
             reason: None,
             warning: false,
+            follows_from: None,
         }
     }
 
@@ -86,6 +90,11 @@ impl CheckRow {
         reason: impl Into<Cow<'static, str>>,
     ) -> CheckRow {
         CheckRow::measured(None, None, unit, source).unless_fault(Some(reason))
+    }
+
+    /// Whether it failed by itself, and not because another check did.
+    pub fn is_root(&self) -> bool {
+        !self.passed && self.follows_from.is_none()
     }
 
     /// Returns the row under this name.
@@ -181,6 +190,9 @@ pub struct AnsweredRow<'a> {
     /// Whether the value has come near the limit (`warn_at` of safety.yaml), which refuses nothing.
     #[serde(default, skip_serializing_if = "is_false")]
     pub warning: bool,
+    /// The failed check whose cause left this one without an input: mend that one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follows_from: Option<Cow<'a, str>>,
 }
 
 /// The only conversion of a row. It exists because the contract calls the same member `name` in a
@@ -196,6 +208,7 @@ impl<'a> From<&'a CheckRow> for AnsweredRow<'a> {
             unit: Cow::Borrowed(&row.unit),
             reason: row.reason.as_deref().map(Cow::Borrowed),
             warning: row.warning,
+            follows_from: row.follows_from.as_deref().map(Cow::Borrowed),
         }
     }
 }

@@ -145,7 +145,7 @@ pub(super) fn fill_in(
         let failed = verdict
             .checks
             .iter()
-            .find(|row| !row.passed)
+            .find(|row| row.is_root())
             .filter(|_| !verdict.accepted);
         if let Some(row) = failed {
             decision.order_id = None;

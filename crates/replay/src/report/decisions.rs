@@ -166,7 +166,7 @@ impl Counting {
     }
 
     fn refused(&mut self, told: &CountedLine) {
-        let failed = told.checks.iter().filter(|row| !row.passed);
+        let failed = told.checks.iter().filter(|row| row.is_root());
         let mut names: BTreeSet<(By, String)> = failed
             .map(|row| {
                 (

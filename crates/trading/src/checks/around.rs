@@ -5,6 +5,7 @@ use std::cell::OnceCell;
 
 use super::halts::left_to_lose;
 use super::{OrderFacts, Subject};
+use crate::lack::Lack;
 use crate::reach::Reach;
 use crate::sums::{Sides, Sums, Unknown};
 use spoolgate_wire::amount::Amount;
@@ -19,7 +20,7 @@ pub struct Around<'a> {
     own_of_strategy: OnceCell<Option<Reach>>,
     others: OnceCell<Others>,
     others_of_strategy: OnceCell<Result<Amount, Unknown>>,
-    left_to_lose: OnceCell<Result<(Amount, LimitName), &'static str>>,
+    left_to_lose: OnceCell<Result<(Amount, LimitName), Lack>>,
 }
 
 /// Totals over all symbols except the order's own, account currency.
@@ -112,7 +113,7 @@ impl<'a> Around<'a> {
 
     /// Returns what may be lost before a halt, account currency, and which limit halts then, or why it
     /// is unknown.
-    pub(super) fn left_to_lose(&self) -> Result<(Amount, LimitName), &'static str> {
+    pub(super) fn left_to_lose(&self) -> Result<(Amount, LimitName), Lack> {
         *self.left_to_lose.get_or_init(|| left_to_lose(&self.sums))
     }
 }

@@ -1,9 +1,9 @@
 //! Checks whether the account and the market have room for an order: cash and volume.
 
 use super::limits::source_of;
-use super::order::{NO_INSTRUMENT, NO_MARKET};
 use super::{CheckRow, OrderFacts, STATE, Subject};
-use crate::sums::{NOT_EXACT, cost};
+use crate::lack::{NO_INSTRUMENT, NO_MARKET, NOT_EXACT};
+use crate::sums::cost;
 use crate::valuation::is_fresh;
 
 /// The cash that the entry takes is at most the free cash: the account is a cash account, without
@@ -15,17 +15,17 @@ use crate::valuation::is_fresh;
 /// what the unfilled part of every working entry takes.
 pub(super) fn buying_power(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let Some(instrument) = subject.instrument else {
-        return CheckRow::unknown("usd", STATE, NO_INSTRUMENT);
+        return NO_INSTRUMENT.row("usd", STATE);
     };
     let Some(price) = facts.cost_price() else {
-        return CheckRow::unknown("usd", STATE, NO_MARKET);
+        return NO_MARKET.row("usd", STATE);
     };
     let free = match facts.around.sums.free() {
         Ok(free) => free,
         Err(unknown) => return *unknown,
     };
     let Some(cost) = cost(price, facts.size, instrument) else {
-        return CheckRow::unknown("usd", STATE, NOT_EXACT);
+        return NOT_EXACT.row("usd", STATE);
     };
     CheckRow::compared(cost, free, "usd", STATE).unless(
         cost <= free,
@@ -39,7 +39,7 @@ pub(super) fn liquidity_participation(subject: &Subject, facts: &OrderFacts) -> 
     let share = subject.rules.safety.max_volume_share?;
     let source = source_of(subject);
     let Some(instrument) = subject.instrument else {
-        return Some(CheckRow::unknown("size", source, NO_INSTRUMENT));
+        return Some(NO_INSTRUMENT.row("size", source));
     };
     let (now, safety) = (subject.ctx.now, &subject.rules.safety);
     let last = subject
@@ -59,7 +59,7 @@ pub(super) fn liquidity_participation(subject: &Subject, facts: &OrderFacts) -> 
         .checked_mul(*share)
         .and_then(|limit| subject.reduced(limit))
     else {
-        return Some(CheckRow::unknown("size", source, NOT_EXACT));
+        return Some(NOT_EXACT.row("size", source));
     };
     let row = CheckRow::compared(facts.size, limit, "size", source);
     Some(row.unless(

@@ -2,16 +2,13 @@
 
 use super::{CheckRow, OrderFacts, SAFETY, STATE, Subject, strategy_file};
 use crate::book::{Baseline, Book, Bridge, Doubt, Silence};
+use crate::lack::{Lack, NO_EQUITY};
 use crate::sums::Sums;
 use spoolgate_rules::hours::Window;
 use spoolgate_rules::instruments::is_imitated;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::limits::LimitName;
 use spoolgate_wire::time::Time;
-
-/// Message used when equity is unknown.
-pub(super) const NO_EQUITY: &str =
-    "equity is unknown: a price of an open position is missing or stale";
 
 /// The gate's clock can be trusted.
 pub(super) fn clock(subject: &Subject, _: &OrderFacts) -> CheckRow {
@@ -41,8 +38,8 @@ struct Period<'a> {
     start: Time,
     limit: LimitName,
     loss_max: Amount,
-    no_baseline: &'static str,
-    inexact: &'static str,
+    no_baseline: Lack,
+    inexact: Lack,
     halted: &'static str,
 }
 
@@ -53,8 +50,8 @@ impl<'a> Period<'a> {
             start: sums.now.day_start(),
             limit: LimitName::DailyLoss,
             loss_max: *sums.rules.safety.max_daily_loss,
-            no_baseline: "today's starting equity is not recorded yet",
-            inexact: "the day's profit cannot be computed exactly",
+            no_baseline: Lack::of("today's starting equity is not recorded yet"),
+            inexact: Lack::of("the day's profit cannot be computed exactly"),
             halted: "the day's loss has reached its limit; entries are accepted again tomorrow",
         }
     }
@@ -65,15 +62,15 @@ impl<'a> Period<'a> {
             start: sums.now.week_start(),
             limit: LimitName::WeeklyLoss,
             loss_max: *sums.rules.safety.max_weekly_loss,
-            no_baseline: "this week's starting equity is not recorded yet",
-            inexact: "the week's profit cannot be computed exactly",
+            no_baseline: Lack::of("this week's starting equity is not recorded yet"),
+            inexact: Lack::of("the week's profit cannot be computed exactly"),
             halted: "the week's loss has reached its limit; entries are accepted again next week",
         }
     }
 
     /// Returns the profit and loss, or why it is unknown. A baseline of another period does not
     /// count: the profit of that period could hide a loss of this one.
-    fn profit(&self, book: &Book, equity: Amount) -> Result<Amount, &'static str> {
+    fn profit(&self, book: &Book, equity: Amount) -> Result<Amount, Lack> {
         let baseline = self
             .baseline
             .filter(|baseline| baseline.start == self.start);
@@ -81,7 +78,7 @@ impl<'a> Period<'a> {
             .ok_or(self.inexact)
     }
 
-    fn left(&self, sums: &Sums) -> Result<Amount, &'static str> {
+    fn left(&self, sums: &Sums) -> Result<Amount, Lack> {
         let profit = self.profit(sums.book, sums.equity().ok_or(NO_EQUITY)?)?;
         self.loss_max.checked_add(profit).ok_or(self.inexact)
     }
@@ -90,25 +87,25 @@ impl<'a> Period<'a> {
 fn loss_halt(subject: &Subject, facts: &OrderFacts, period: &Period) -> CheckRow {
     let safety = subject.rules.source(period.limit, false);
     let Some(equity) = facts.around.sums.equity() else {
-        return CheckRow::unknown("usd", safety, NO_EQUITY);
+        return NO_EQUITY.row("usd", safety);
     };
     match period.profit(subject.book, equity) {
         Ok(profit) => CheckRow::compared(profit, -period.loss_max, "usd", safety)
             .unless(profit > -period.loss_max, || period.halted),
-        Err(reason) => {
-            let source = if reason == period.no_baseline {
+        Err(lack) => {
+            let source = if lack == period.no_baseline {
                 STATE.into()
             } else {
                 safety
             };
-            CheckRow::unknown("usd", source, reason)
+            lack.row("usd", source)
         }
     }
 }
 
 /// Returns what may still be lost before the day's or the week's loss halts: the smaller of limit +
 /// profit and loss, and which limit that is.
-pub(crate) fn left_to_lose(sums: &Sums) -> Result<(Amount, LimitName), &'static str> {
+pub(crate) fn left_to_lose(sums: &Sums) -> Result<(Amount, LimitName), Lack> {
     let (day, week) = (Period::day(sums).left(sums)?, week_left(sums)?);
     Ok(if week < day {
         (week, LimitName::WeeklyLoss)
@@ -118,7 +115,7 @@ pub(crate) fn left_to_lose(sums: &Sums) -> Result<(Amount, LimitName), &'static 
 }
 
 /// Returns what may still be lost before the week's loss halts: limit + profit and loss.
-pub(crate) fn week_left(sums: &Sums) -> Result<Amount, &'static str> {
+pub(crate) fn week_left(sums: &Sums) -> Result<Amount, Lack> {
     Period::week(sums).left(sums)
 }
 

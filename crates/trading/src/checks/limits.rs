@@ -4,12 +4,12 @@
 
 use std::borrow::Cow;
 
-use super::halts::{NO_EQUITY, week_left};
-use super::order::{NO_INSTRUMENT, NO_MARKET};
+use super::halts::week_left;
 use super::{CheckRow, OrderFacts, SAFETY, SAFETY_REDUCED, Subject, strategy_file};
+use crate::lack::{Lack, NO_EQUITY, NO_INSTRUMENT, NO_MARKET, NOT_EXACT};
 use crate::reach::Reach;
 use crate::risk;
-use crate::sums::{NOT_EXACT, Unknown, notional};
+use crate::sums::{Unknown, notional};
 use spoolgate_rules::instruments::Instrument;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::limits::LimitName;
@@ -22,11 +22,7 @@ type Source = Cow<'static, str>;
 
 /// Returns the limit `fraction x capital base`, reduced if the risk mode requires it, or why there
 /// is none.
-fn limit_of(
-    subject: &Subject,
-    facts: &OrderFacts,
-    fraction: Amount,
-) -> Result<Amount, &'static str> {
+fn limit_of(subject: &Subject, facts: &OrderFacts, fraction: Amount) -> Result<Amount, Lack> {
     let base = facts.around.sums.capital_base().ok_or(NO_EQUITY)?;
     subject
         .reduced(fraction)
@@ -55,14 +51,14 @@ pub(super) fn source_of(subject: &Subject) -> &'static str {
 pub(super) fn max_single_trade_risk(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let source = source_in_force(subject, LimitName::SingleTradeRisk);
     let Some(instrument) = subject.instrument else {
-        return CheckRow::unknown("usd", source, NO_INSTRUMENT);
+        return NO_INSTRUMENT.row("usd", source);
     };
     let limit = match limit_of(subject, facts, *subject.rules.safety.max_single_trade_risk) {
         Ok(limit) => limit,
-        Err(reason) => return CheckRow::unknown("usd", source, reason),
+        Err(lack) => return lack.row("usd", source),
     };
     if facts.market.is_none() {
-        return CheckRow::unknown("usd", source, NO_MARKET);
+        return NO_MARKET.row("usd", source);
     }
     let others = || facts.around.risks(facts);
     let risk = own_risk(subject, facts, instrument).and_then(|own| {
@@ -71,7 +67,7 @@ pub(super) fn max_single_trade_risk(subject: &Subject, facts: &OrderFacts) -> Ch
             .try_fold(own, |sum, other| sum.checked_add(*other))
     });
     let Some(risk) = risk else {
-        return CheckRow::unknown("usd", source, NOT_EXACT);
+        return NOT_EXACT.row("usd", source);
     };
     judge(
         risk,
@@ -94,17 +90,17 @@ fn own_risk(subject: &Subject, facts: &OrderFacts, instrument: &Instrument) -> O
 pub(super) fn max_single_position(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let source = source_in_force(subject, LimitName::SinglePosition);
     let Some(instrument) = subject.instrument else {
-        return CheckRow::unknown("usd", source, NO_INSTRUMENT);
+        return NO_INSTRUMENT.row("usd", source);
     };
     let limit = match limit_of(subject, facts, *subject.rules.safety.max_single_position) {
         Ok(limit) => limit,
-        Err(reason) => return CheckRow::unknown("usd", source, reason),
+        Err(lack) => return lack.row("usd", source),
     };
     let Some(market) = facts.market else {
-        return CheckRow::unknown("usd", source, NO_MARKET);
+        return NO_MARKET.row("usd", source);
     };
     let Some((notional, is_worse)) = own_worst_case(facts, instrument, market.ask) else {
-        return CheckRow::unknown("usd", source, NOT_EXACT);
+        return NOT_EXACT.row("usd", source);
     };
     judge(
         notional,
@@ -208,7 +204,7 @@ fn exposure(
     let fraction = subject.rules.safety.limit(name);
     let limit = match limit_of(subject, facts, fraction) {
         Ok(limit) => limit,
-        Err(reason) => return CheckRow::unknown("usd", source, reason),
+        Err(lack) => return lack.row("usd", source),
     };
     match summed(subject, facts, &source, sums) {
         Ok((sum, is_worse)) => judge(sum, limit, source, !is_worse, reason),
@@ -224,7 +220,7 @@ fn summed(
     source: &Source,
     sums: impl FnOnce(&Instrument, Amount) -> (Result<Amount, Unknown>, Option<(Amount, bool)>),
 ) -> Result<(Amount, bool), Unknown> {
-    let unknown = |reason: &'static str| Box::new(CheckRow::unknown("usd", source.clone(), reason));
+    let unknown = |lack: Lack| Box::new(lack.row("usd", source.clone()));
     let (Some(market), Some(instrument)) = (facts.market, subject.instrument) else {
         return Err(unknown(NO_MARKET));
     };
@@ -257,7 +253,7 @@ pub(super) fn gap_budget(subject: &Subject, facts: &OrderFacts) -> CheckRow {
         week_left(&facts.around.sums).and_then(|left| subject.reduced(left).ok_or(NOT_EXACT));
     let limit = match left {
         Ok(limit) => limit,
-        Err(reason) => return CheckRow::unknown("usd", source, reason),
+        Err(lack) => return lack.row("usd", source),
     };
     let all = |instrument: &Instrument, ask| all_worst_cases(subject, facts, instrument, ask);
     let (sum, is_worse) = match summed(subject, facts, &source, all) {
@@ -265,7 +261,7 @@ pub(super) fn gap_budget(subject: &Subject, facts: &OrderFacts) -> CheckRow {
         Err(unknown) => return *unknown,
     };
     let Some(loss) = sum.checked_mul(*subject.rules.safety.stress_gap) else {
-        return CheckRow::unknown("usd", source, NOT_EXACT);
+        return NOT_EXACT.row("usd", source);
     };
     CheckRow::compared(loss, limit, "usd", source).unless(
         limit.is_positive() && (loss <= limit || !is_worse),
@@ -278,7 +274,7 @@ pub(super) fn gap_budget(subject: &Subject, facts: &OrderFacts) -> CheckRow {
 pub(super) fn daily_turnover(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     // No risk mode reduces it.
     let source = subject.rules.source(LimitName::DailyTurnover, false);
-    let unknown = |why: &'static str| CheckRow::unknown("usd", source.clone(), why);
+    let unknown = |lack: Lack| lack.row("usd", source.clone());
     let sums = &facts.around.sums;
     let Some(base) = sums.capital_base() else {
         return unknown(NO_EQUITY);
@@ -312,10 +308,10 @@ pub(super) fn strategy_allocation(subject: &Subject, facts: &OrderFacts) -> Opti
     }
     let limit = match limit_of(subject, facts, *allocation) {
         Ok(limit) => limit,
-        Err(reason) => return Some(CheckRow::unknown("usd", source, reason)),
+        Err(lack) => return Some(lack.row("usd", source)),
     };
     let (Some(market), Some(instrument)) = (facts.market, subject.instrument) else {
-        return Some(CheckRow::unknown("usd", source, NO_MARKET));
+        return Some(NO_MARKET.row("usd", source));
     };
     let others = match facts.around.others_of_strategy(facts) {
         Ok(others) => others,
@@ -328,7 +324,7 @@ pub(super) fn strategy_allocation(subject: &Subject, facts: &OrderFacts) -> Opti
         Some((others.checked_add(own)?, is_worse))
     };
     let Some((sum, is_worse)) = own() else {
-        return Some(CheckRow::unknown("usd", source, NOT_EXACT));
+        return Some(NOT_EXACT.row("usd", source));
     };
     let reason = "the strategy could hold more than it is allotted";
     Some(judge(sum, limit, source, !is_worse, reason))
@@ -340,7 +336,7 @@ pub(super) fn max_portfolio_risk(subject: &Subject, facts: &OrderFacts) -> Check
     let source = source_in_force(subject, LimitName::PortfolioRisk);
     let limit = match limit_of(subject, facts, *subject.rules.safety.max_portfolio_risk) {
         Ok(limit) => limit,
-        Err(reason) => return CheckRow::unknown("usd", source, reason),
+        Err(lack) => return lack.row("usd", source),
     };
     match all_risk(subject, facts, &source) {
         Ok(risk) => judge(
@@ -359,11 +355,11 @@ pub(super) fn max_portfolio_risk(subject: &Subject, facts: &OrderFacts) -> Check
 pub(super) fn loss_budget(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let (left, name) = match facts.around.left_to_lose() {
         Ok(left) => left,
-        Err(reason) => return CheckRow::unknown("usd", source_of(subject), reason),
+        Err(lack) => return lack.row("usd", source_of(subject)),
     };
     let source = source_in_force(subject, name);
     let Some(limit) = subject.reduced(left) else {
-        return CheckRow::unknown("usd", source, NOT_EXACT);
+        return NOT_EXACT.row("usd", source);
     };
     let risk = match all_risk(subject, facts, &source) {
         Ok(risk) => risk,
@@ -377,7 +373,7 @@ pub(super) fn loss_budget(subject: &Subject, facts: &OrderFacts) -> CheckRow {
 
 /// Returns the open risk plus the risk of this order.
 fn all_risk(subject: &Subject, facts: &OrderFacts, source: &Source) -> Result<Amount, Unknown> {
-    let unknown = |why: &'static str| Box::new(CheckRow::unknown("usd", source.clone(), why));
+    let unknown = |lack: Lack| Box::new(lack.row("usd", source.clone()));
     let (Some(instrument), Some(_)) = (subject.instrument, facts.market) else {
         return Err(unknown(NO_MARKET));
     };

@@ -1,12 +1,12 @@
 //! Checks whether the market is known, and whether the order's price is close to it.
 
-use super::order::{NO_INSTRUMENT, NO_MARKET};
 use super::{CheckRow, INSTRUMENTS, OrderFacts, SAFETY, STATE, Subject};
-use crate::sums::NOT_EXACT;
+use crate::lack::{NO_INSTRUMENT, NO_MARKET, NOT_EXACT};
 use crate::valuation::{TwoSided, age_max_ms, is_fresh};
 use crate::venue::too_far;
 use spoolgate_rules::instruments::{Instrument, MarketSource, Venue};
 use spoolgate_wire::amount::Amount;
+use spoolgate_wire::ids::Symbol;
 use spoolgate_wire::orders::{OrderType, Side};
 
 /// |own price - reference| <= collar x reference; the reference is the ask for buys and the bid for
@@ -15,7 +15,7 @@ use spoolgate_wire::orders::{OrderType, Side};
 /// because its price is further than `percent_price` from the last price is refused here too.
 pub(super) fn price_collar(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let Some(market) = facts.market else {
-        return CheckRow::unknown("price", SAFETY, NO_MARKET);
+        return NO_MARKET.row("price", SAFETY);
     };
     let reference = match facts.order.side {
         Side::Buy => market.ask,
@@ -38,7 +38,7 @@ pub(super) fn price_collar(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     };
     let distance = own.checked_sub(reference).map(Amount::abs);
     let (Some(distance), Some(limit)) = (distance, reference.checked_mul(*collar)) else {
-        return CheckRow::unknown("price", SAFETY, NOT_EXACT);
+        return NOT_EXACT.row("price", SAFETY);
     };
     let row = CheckRow::compared(distance, limit, "price", SAFETY);
     if distance > limit {
@@ -60,17 +60,32 @@ pub(super) fn price_collar(subject: &Subject, facts: &OrderFacts) -> CheckRow {
 /// the order's favour fails as well: the plan is stale.
 pub(super) fn slippage_to_plan(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let Some(worst) = facts.worst_entry else {
-        return CheckRow::unknown("price", SAFETY, NO_MARKET);
+        return NO_MARKET.row("price", SAFETY);
     };
     let planned = facts.order.planned_entry;
     let distance = worst.checked_sub(planned).map(Amount::abs);
     let limit = planned.checked_mul(*subject.rules.safety.slippage_to_plan);
     let (Some(distance), Some(limit)) = (distance, limit) else {
-        return CheckRow::unknown("price", SAFETY, NOT_EXACT);
+        return NOT_EXACT.row("price", SAFETY);
     };
     CheckRow::compared(distance, limit, "price", SAFETY).unless(distance <= limit, || {
         format!("the worst entry of {worst} is too far from the planned {planned}; plan again")
     })
+}
+
+/// Says how old the newest price of a symbol is, and what to do about it.
+pub(super) fn age(
+    symbol: &Symbol,
+    instrument: &Instrument,
+    subject: &Subject,
+    seen: &TwoSided,
+) -> String {
+    let age_s = subject.ctx.now.since_ms(seen.time) / 1000;
+    let most_s = age_max_ms(instrument, &subject.rules.safety) / 1000;
+    format!(
+        "the newest price of `{symbol}` is {age_s} s old, and {most_s} s are allowed; import or feed \
+            prices"
+    )
 }
 
 /// Bid and ask are known, fresh (two bars, at least `quote_age_floor_s`), bid > 0, ask >= bid,
@@ -78,7 +93,7 @@ pub(super) fn slippage_to_plan(subject: &Subject, facts: &OrderFacts) -> CheckRo
 /// last trade is known. If orders fill from bars, a fresh last trade is required. No row is held.
 pub(super) fn market_data(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let Some(instrument) = subject.instrument else {
-        return CheckRow::unknown("ms", SAFETY, NO_INSTRUMENT);
+        return NO_INSTRUMENT.row("ms", SAFETY);
     };
     let market = subject.book.markets.get(facts.symbol());
     if let Some(held) = market.and_then(|market| market.held.as_ref()) {
@@ -103,7 +118,7 @@ pub(super) fn market_data(subject: &Subject, facts: &OrderFacts) -> CheckRow {
         instrument,
         &subject.rules.safety,
     ) {
-        return row.unless(false, || format!("the newest price is from {}", seen.time));
+        return row.unless(false, || age(facts.symbol(), instrument, subject, &seen));
     }
     if !seen.bid.is_positive() || seen.ask < seen.bid {
         return row.unless(false, || {
@@ -117,7 +132,7 @@ pub(super) fn market_data(subject: &Subject, facts: &OrderFacts) -> CheckRow {
         return fault;
     }
     match shape(subject, instrument, &seen) {
-        None => CheckRow::unknown("price", SAFETY, NOT_EXACT),
+        None => NOT_EXACT.row("price", SAFETY),
         Some(Some(fault)) => fault,
         Some(None) => row,
     }

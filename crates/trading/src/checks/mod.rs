@@ -22,6 +22,9 @@ pub(crate) use halts::{left_to_lose, week_left};
 pub(crate) use identity::{Seen, ThesisUse};
 pub use subject::{Kind, OrderFacts, Subject};
 
+use std::borrow::Cow;
+
+use crate::lack::NO_EQUITY;
 use spoolgate_wire::checks::CheckRow;
 use spoolgate_wire::ids::StrategyName;
 
@@ -344,7 +347,47 @@ const WARNED: [&str; 14] = [
 pub fn run(subject: &Subject) -> Vec<CheckRow> {
     let mut rows = Vec::with_capacity(CHECKS.len());
     rows.extend(CHECKS.iter().filter_map(|check| row(check, subject)));
+    keep_roots(&mut rows, subject);
     rows
+}
+
+/// Leaves only those rows to follow from another that failed with it. If equity is unknown and the
+/// prices of the order's own symbol are fresh, the first row without it says whose are not.
+fn keep_roots(rows: &mut [CheckRow], subject: &Subject) {
+    let roots = rows.iter().filter(|row| row.is_root());
+    let roots: Vec<Cow<'static, str>> = roots.map(|row| row.name.clone()).collect();
+    for row in rows {
+        let Some(root) = &row.follows_from else {
+            continue;
+        };
+        if row.passed || !roots.contains(root) {
+            row.follows_from = None;
+            if !row.passed && row.reason.as_deref() == Some(NO_EQUITY.reason) {
+                row.reason = unpriced(subject).map(Cow::Owned).or(row.reason.take());
+            }
+        }
+    }
+}
+
+/// Says which position cannot be valued, and how old its newest price is.
+fn unpriced(subject: &Subject) -> Option<String> {
+    let held = subject.book.positions.values().find(|held| {
+        let instrument = subject.rules.instruments.get(&held.symbol);
+        let mark = instrument.and_then(|it| {
+            subject
+                .book
+                .fresh_mark(it, false, subject.rules, subject.ctx.now)
+        });
+        mark.is_none()
+    })?;
+    let symbol = &held.symbol;
+    let instrument = subject.rules.instruments.get(symbol)?;
+    let seen = subject.book.two_sided(instrument);
+    let what = seen.map_or_else(
+        || format!("no price of `{symbol}` is known"),
+        |seen| market::age(symbol, instrument, subject, &seen),
+    );
+    Some(format!("equity is unknown: {what}"))
 }
 
 /// Returns the names of all checks, in order.
@@ -398,9 +441,10 @@ pub(crate) fn sums() -> impl Iterator<Item = &'static str> {
     sums.map(|check| check.name)
 }
 
-/// Returns the name of the first check that failed.
+/// Returns the name of the first check that failed by itself, and not because another did.
 pub fn first_failed(rows: &[CheckRow]) -> Option<&str> {
-    rows.iter().find(|row| !row.passed).map(|row| &*row.name)
+    let root = rows.iter().find(|row| row.is_root());
+    root.map(|row| &*row.name)
 }
 
 fn row(check: &Check, subject: &Subject) -> Option<CheckRow> {

@@ -5,29 +5,24 @@ use super::{
     STATE, Subject,
 };
 use crate::class::Class;
+use crate::lack::{Lack, NO_INSTRUMENT, NO_MARKET, NOT_EXACT};
 use crate::order::Position;
 use crate::pricing::notional_price;
-use crate::sums::NOT_EXACT;
 use crate::units::Units;
 use spoolgate_wire::amount::Amount;
-
-/// Message used when bid and ask are missing.
-pub(super) const NO_MARKET: &str = "no fresh bid and ask, so it cannot be computed";
-/// Message used when the instrument is not configured.
-pub(super) const NO_INSTRUMENT: &str = "the instrument is not in rules/instruments.yaml";
 
 /// price x size x multiplier is exact, and so is the cash after it. The last known price is enough,
 /// fresh or not, because only the digits matter.
 pub(super) fn arithmetic_range(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let Some(instrument) = subject.instrument else {
-        return CheckRow::unknown("bool", CONTRACT, NO_INSTRUMENT);
+        return NO_INSTRUMENT.row("bool", CONTRACT);
     };
     let known = subject
         .book
         .two_sided(instrument)
         .map(|market| notional_price(&facts.terms, &market));
     let Some(price) = known.or(facts.terms.own_price) else {
-        return CheckRow::unknown("bool", CONTRACT, NO_MARKET);
+        return NO_MARKET.row("bool", CONTRACT);
     };
     let product = price
         .checked_mul(facts.size)
@@ -60,9 +55,9 @@ pub(super) fn price_tick(subject: &Subject) -> CheckRow {
 
 fn without_filters(kind: Kind) -> CheckRow {
     match kind {
-        Kind::Entry | Kind::Cancel => CheckRow::unknown("bool", INSTRUMENTS, NO_INSTRUMENT),
+        Kind::Entry | Kind::Cancel => NO_INSTRUMENT.row("bool", INSTRUMENTS),
         Kind::Exit | Kind::Flip | Kind::Tighten => {
-            let remark = format!("{NO_INSTRUMENT}: no tick or lot to compare with");
+            let remark = format!("{}: no tick or lot to compare with", NO_INSTRUMENT.reason);
             CheckRow::yes_no(None, INSTRUMENTS).remarked(remark)
         }
     }
@@ -117,10 +112,10 @@ pub(super) fn size_lot(subject: &Subject, facts: &OrderFacts) -> CheckRow {
 /// The notional is at least `min_notional`; 0 disables the check.
 pub(super) fn min_notional(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let Some(instrument) = subject.instrument else {
-        return CheckRow::unknown("usd", INSTRUMENTS, NO_INSTRUMENT);
+        return NO_INSTRUMENT.row("usd", INSTRUMENTS);
     };
     let Some(notional) = facts.notional(instrument) else {
-        return CheckRow::unknown("usd", INSTRUMENTS, no_notional(facts));
+        return no_notional(facts).row("usd", INSTRUMENTS);
     };
     let limit = instrument.min_notional;
     CheckRow::compared(notional, *limit, "usd", INSTRUMENTS).unless(
@@ -137,13 +132,13 @@ pub(super) fn max_order_value(subject: &Subject, facts: &OrderFacts) -> CheckRow
         SAFETY
     };
     let Some(instrument) = subject.instrument else {
-        return CheckRow::unknown("usd", source, NO_INSTRUMENT);
+        return NO_INSTRUMENT.row("usd", source);
     };
     let Some(notional) = facts.notional(instrument) else {
-        return CheckRow::unknown("usd", source, no_notional(facts));
+        return no_notional(facts).row("usd", source);
     };
     let Some(limit) = subject.reduced(*subject.rules.safety.max_order_value) else {
-        return CheckRow::unknown("usd", source, NOT_EXACT);
+        return NOT_EXACT.row("usd", source);
     };
     CheckRow::compared(notional, limit, "usd", source).unless(
         notional <= limit,
@@ -151,7 +146,7 @@ pub(super) fn max_order_value(subject: &Subject, facts: &OrderFacts) -> CheckRow
     )
 }
 
-fn no_notional(facts: &OrderFacts) -> &'static str {
+fn no_notional(facts: &OrderFacts) -> Lack {
     if facts.notional_price.is_none() {
         NO_MARKET
     } else {
@@ -167,10 +162,10 @@ pub(super) fn max_order_size(subject: &Subject, facts: &OrderFacts) -> CheckRow 
         INSTRUMENTS
     };
     let Some(instrument) = subject.instrument else {
-        return CheckRow::unknown("size", source, NO_INSTRUMENT);
+        return NO_INSTRUMENT.row("size", source);
     };
     let Some(limit) = subject.reduced(*instrument.max_size) else {
-        return CheckRow::unknown("size", source, NOT_EXACT);
+        return NOT_EXACT.row("size", source);
     };
     CheckRow::compared(facts.size, limit, "size", source).unless(
         facts.size <= limit,

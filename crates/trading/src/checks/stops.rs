@@ -1,8 +1,7 @@
 //! Checks of the protective stop that an entry must have, and of the target that it may have.
 
-use super::order::{NO_INSTRUMENT, NO_MARKET};
 use super::{CONTRACT, CheckRow, INSTRUMENTS, Kind, OrderFacts, Subject, strategy_file};
-use crate::sums::NOT_EXACT;
+use crate::lack::{NO_INSTRUMENT, NO_MARKET, NOT_EXACT};
 use crate::venue::too_far;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::orders::{OrderType, Side};
@@ -14,7 +13,7 @@ pub(super) fn stop_required(_: &Subject, facts: &OrderFacts) -> CheckRow {
     let order = facts.order;
     let stop = order.planned_stop;
     let (Some(worst), Some(market)) = (facts.worst_entry, facts.market) else {
-        return CheckRow::unknown("price", CONTRACT, NO_MARKET);
+        return NO_MARKET.row("price", CONTRACT);
     };
     let row = CheckRow::compared(stop, worst, "price", CONTRACT);
     if !stop.is_positive() {
@@ -61,11 +60,11 @@ pub(super) fn stop_required(_: &Subject, facts: &OrderFacts) -> CheckRow {
 /// `min_stop_ticks` between worst entry and stop, and within `percent_price` of the last price.
 pub(super) fn stop_hostable(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let Some(instrument) = subject.instrument else {
-        return CheckRow::unknown("price", INSTRUMENTS, NO_INSTRUMENT);
+        return NO_INSTRUMENT.row("price", INSTRUMENTS);
     };
     let stop = facts.order.planned_stop;
     let Some(worst) = facts.worst_entry else {
-        return CheckRow::unknown("price", INSTRUMENTS, NO_MARKET);
+        return NO_MARKET.row("price", INSTRUMENTS);
     };
     let ticks = Amount::from_i64(i64::from(instrument.min_stop_ticks));
     let notional = stop
@@ -75,7 +74,7 @@ pub(super) fn stop_hostable(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     let (Some(notional), Some(distance), Some(least)) =
         (notional, distance, ticks.checked_mul(*instrument.tick))
     else {
-        return CheckRow::unknown("price", INSTRUMENTS, NOT_EXACT);
+        return NOT_EXACT.row("price", INSTRUMENTS);
     };
     let tick = instrument.tick;
     let fault = if !tick.is_zero() && stop.is_multiple_of(*tick) != Some(true) {
@@ -113,7 +112,7 @@ pub(super) fn stop_distance(subject: &Subject, facts: &OrderFacts) -> CheckRow {
         );
     };
     let Some(worst) = facts.worst_entry else {
-        return CheckRow::unknown("price", source, NO_MARKET);
+        return NO_MARKET.row("price", source);
     };
     let bounds = &strategy.stop_distance;
     let distance = worst.checked_sub(facts.order.planned_stop).map(Amount::abs);
@@ -122,7 +121,7 @@ pub(super) fn stop_distance(subject: &Subject, facts: &OrderFacts) -> CheckRow {
         worst.checked_mul(*bounds.min),
         worst.checked_mul(*bounds.max),
     ) else {
-        return CheckRow::unknown("price", source, NOT_EXACT);
+        return NOT_EXACT.row("price", source);
     };
     if distance < least || distance.is_zero() {
         return CheckRow::compared(distance, least, "price", source).unless(false, || {
@@ -145,7 +144,7 @@ pub(super) fn target_valid(subject: &Subject, facts: &OrderFacts) -> Option<Chec
         ));
     }
     let Some(instrument) = subject.instrument else {
-        return Some(CheckRow::unknown("price", INSTRUMENTS, NO_INSTRUMENT));
+        return Some(NO_INSTRUMENT.row("price", INSTRUMENTS));
     };
     let tick = instrument.tick;
     if !tick.is_zero() && target.is_multiple_of(*tick) != Some(true) {
@@ -161,7 +160,7 @@ pub(super) fn target_valid(subject: &Subject, facts: &OrderFacts) -> Option<Chec
         ));
     }
     let (Some(worst), Some(market)) = (facts.worst_entry, facts.market) else {
-        return Some(CheckRow::unknown("price", CONTRACT, NO_MARKET));
+        return Some(NO_MARKET.row("price", CONTRACT));
     };
     let (limit, is_won, side) = match facts.order.side {
         Side::Buy => (
