@@ -331,7 +331,7 @@ pub(crate) fn run() -> ExitCode {
     let output = Output::new(cli.format);
     match dispatch(&cli, &output) {
         Ok(exit) => ExitCode::from(exit as u8),
-        Err(error) if output::is_broken_pipe(&error) => ExitCode::from(Exit::Success as u8),
+        Err(error) if output::is_broken_pipe(&error) => ExitCode::from(output.exit() as u8),
         Err(error) => {
             // Errors of the home have their own codes and exit codes; any other error is one of the
             // machine or of the command line, after which systemd does not start the gate again.

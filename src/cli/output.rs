@@ -2,6 +2,7 @@
 //! that would control a terminal.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::io::{self, IsTerminal, Write};
 
 use anyhow::{Context, Result};
@@ -36,6 +37,8 @@ pub(super) enum Format {
 pub(super) struct Output {
     /// How to print.
     pub format: Format,
+    /// The exit code if the reader goes away.
+    decided: Cell<Exit>,
 }
 
 /// Returns whether the reader of the output went away. That is not an error: the reader has enough.
@@ -142,7 +145,22 @@ pub(super) fn plain_lines(text: &str) -> String {
 impl Output {
     /// Creates an output in this format.
     pub(super) fn new(format: Format) -> Output {
-        Output { format }
+        Output {
+            format,
+            decided: Cell::new(Exit::Success),
+        }
+    }
+
+    /// Notes the result of the command before it is printed, so that a reader who has read enough
+    /// does not turn a refusal into success.
+    pub(super) fn decided(&self, exit: Exit) -> Exit {
+        self.decided.set(exit);
+        exit
+    }
+
+    /// Returns the exit code of a command whose reader went away.
+    pub(super) fn exit(&self) -> Exit {
+        self.decided.get()
     }
 
     /// Returns whether programs read the output.

@@ -45,24 +45,25 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         })
         .collect();
     let report = spoolgate_selftest::run(&view.rulebook, &prices);
-    match output.is_json() {
-        true => output.json(&report)?,
-        false => print(&report, output)?,
-    }
     let (fault, apart) = (
         look::rules_fault(&view.state),
         look::rules_apart(home, &view),
     );
+    // The rules that were tried are not the ones in the files.
+    let is_apart = fault.is_some() || apart.is_some();
+    let is_bad = !report.ok || is_apart || (args.strict && !report.never_binds.is_empty());
+    let exit = output.decided(if is_bad { Exit::Refused } else { Exit::Success });
+    match output.is_json() {
+        true => output.json(&report)?,
+        false => print(&report, output)?,
+    }
     if let Some(fault) = &fault {
         output.remark(&format!("{fault}; the last good rules were tested"));
     }
     if let Some(apart) = &apart {
         output.remark(&format!("{apart}; those in force were tested"));
     }
-    // The rules that were tried are not the ones in the files.
-    let is_apart = fault.is_some() || apart.is_some();
-    let is_bad = !report.ok || is_apart || (args.strict && !report.never_binds.is_empty());
-    Ok(if is_bad { Exit::Refused } else { Exit::Success })
+    Ok(exit)
 }
 
 fn or_dash(amount: Option<Amount>) -> String {

@@ -31,6 +31,15 @@ pub const ENTRIES_MAX: usize = 65_536;
 pub const DEPTH_MAX: usize = 32;
 /// Most commits that one [`Repository`] reads.
 pub const COMMITS_MAX: usize = 1_000_000;
+/// Where git looks for a reference, in this order.
+const PLACES: [(&str, &str); 6] = [
+    ("", ""),
+    ("refs/", ""),
+    ("refs/tags/", ""),
+    ("refs/heads/", ""),
+    ("refs/remotes/", ""),
+    ("refs/remotes/", "/HEAD"),
+];
 /// Largest commit or folder, in bytes.
 const META_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
@@ -99,6 +108,9 @@ pub enum GitError {
     /// Folders are nested too deep.
     #[error("`{0}` is in more than {DEPTH_MAX} folders")]
     TooDeep(String),
+    /// Several references have this name.
+    #[error("`{0}` is the name of several references: {1}; write out the one that is meant")]
+    Ambiguous(String, String),
     /// The history is too long.
     #[error("more than {COMMITS_MAX} commits")]
     TooManyCommits,
@@ -156,6 +168,7 @@ impl Repository {
         if revision.is_empty() || revision.chars().any(char::is_control) || revision.len() > 1024 {
             return Err(fail());
         }
+        self.check_unambiguous(revision)?;
         let peeled = format!("{revision}^{{commit}}");
         let Found::Object { id, .. } = self.found(|batch| batch.ask(&peeled))? else {
             return Err(fail());
@@ -165,6 +178,38 @@ impl Repository {
         let id = ObjectId::parse(&id).ok_or_else(fail)?;
         self.commit(&id)?;
         Ok(id)
+    }
+
+    /// Checks that only one reference has this name: of several, git silently takes a tag before a
+    /// branch, and a branch before that of another repository.
+    fn check_unambiguous(&mut self, revision: &str) -> Result<(), GitError> {
+        let name = revision.split(['^', '~', '@', ':']).next();
+        let Some(name) = name.filter(|name| !name.is_empty()) else {
+            return Ok(());
+        };
+        let mut found = Vec::new();
+        for (before, after) in PLACES {
+            let full = format!("{before}{name}{after}");
+            // A name without a folder is one of the repository's own, such as HEAD.
+            let exists = match before {
+                "" => !name.contains('/') && self.git_dir.join(name).is_file(),
+                _ => match self.found(|batch| batch.ask(&full))? {
+                    Found::Object { .. } => {
+                        // The contents follow, and are not wanted.
+                        self.batch = None;
+                        true
+                    }
+                    Found::Missing => false,
+                },
+            };
+            if exists {
+                found.push(full);
+            }
+        }
+        match found.len() {
+            0 | 1 => Ok(()),
+            _ => Err(GitError::Ambiguous(name.to_owned(), found.join(", "))),
+        }
     }
 
     /// Returns the files of a commit at or below some paths, with their contents, by path from the

@@ -113,6 +113,14 @@ impl Services {
             .find(|service| service.service.as_str() == name)
     }
 
+    /// Returns a host that several active services have, on different ports.
+    pub fn shared_host(&self) -> Option<&str> {
+        let mut hosts = BTreeSet::new();
+        let mut active = self.services.iter().filter(|service| service.is_active);
+        let shared = active.find(|service| !hosts.insert(service.host.as_str()));
+        shared.map(|service| service.host.as_str())
+    }
+
     /// Returns what is wrong with the entries, or `None` if nothing is.
     fn fault(&self) -> Option<String> {
         let mut names = BTreeSet::new();

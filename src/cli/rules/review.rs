@@ -4,14 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use serde::Serialize;
-use spoolgate_git::Repository;
+use spoolgate_git::{GitError, Repository};
 use spoolgate_host::clock::{Clock, SystemClock};
 use spoolgate_host::rule_folder;
 use spoolgate_rules::lint::{is_rule, is_set};
 use spoolgate_rules::proof::{STEPS_MAX, Witness};
-use spoolgate_rules::review::statement::{self, APPROVALS, Found, Need, Place, Statement, Weighed};
+use spoolgate_rules::review::statement::{
+    self, APPROVALS, Found, Need, Place, STATEMENT, Statement, Weighed,
+};
 use spoolgate_rules::review::{self, Judgement, Move, Verdict, Way};
 use spoolgate_rules::{Bundle, Rulebook};
 use spoolgate_wire::code::{Code, Exit};
@@ -89,6 +91,7 @@ struct Change {
 /// Runs the command.
 pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let change = if args.base.is_dir() && args.head.is_dir() {
+        check_folders(args)?;
         of_folders(home, &args.base, &args.head)?
     } else {
         match of_commits(args)? {
@@ -133,10 +136,7 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         areas,
         statements,
     };
-    match output.is_json() {
-        true => output.json(&view)?,
-        false => print(&view, [&loosens, &tightens], output)?,
-    }
+    // Nothing that is written or returned may depend on who reads the output.
     if let Some(path) = &args.witness {
         let witness = view.loosens.as_ref().or(view.tightens.as_ref());
         shown::write_witness(path, witness, output)?;
@@ -145,10 +145,15 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         std::fs::write(path, own.to_text())
             .with_context(|| format!("--statement `{}`", path.display()))?;
     }
-    Ok(match view.is_approved {
+    let exit = output.decided(match view.is_approved {
         true => Exit::Success,
         false => Exit::NeedsApproval,
-    })
+    });
+    match output.is_json() {
+        true => output.json(&view)?,
+        false => print(&view, [&loosens, &tightens], output)?,
+    }
+    Ok(exit)
 }
 
 /// Returns what a statement of the change says, the statements beside the changed rules, and the
@@ -202,6 +207,24 @@ fn weighed(
     Ok((own, statements, areas))
 }
 
+/// Checks that neither folder could be meant as a commit: in a checkout, whoever is reviewed chooses
+/// which folders there are.
+fn check_folders(args: &Args) -> Result<()> {
+    let Ok(mut repo) = Repository::open(&args.repo) else {
+        return Ok(());
+    };
+    for side in [&args.base, &args.head] {
+        let shown = side.display();
+        let is_path = side.is_absolute() || side.starts_with(".") || side.starts_with("..");
+        let is_commit = |error: GitError| !matches!(error, GitError::Revision(_));
+        let name = side.to_str().filter(|_| !is_path);
+        if name.is_some_and(|name| repo.resolve(name).map_or_else(is_commit, |_| true)) {
+            bail!("`{shown}` is a folder and a commit; write `./{shown}` for the folder");
+        }
+    }
+    Ok(())
+}
+
 /// Reads both commits; `None` if the second does not contain the first.
 fn of_commits(args: &Args) -> Result<Option<Change>> {
     let mut repo = Repository::open(&args.repo).map_err(|error| {
@@ -250,11 +273,11 @@ fn of_commits(args: &Args) -> Result<Option<Change>> {
     let roots = repo.roots(&head)?;
     let rules_base = repo.newest_change(&base, &judged)?;
     let found = statement::found(&new.approvals);
-    let folder = |found: &Found<'_>| format!("{APPROVALS}/{}", found.folder);
-    let folders: Vec<String> = found.iter().map(folder).collect();
-    let folders: Vec<&str> = folders.iter().map(String::as_str).collect();
-    let used = repo.ever_at(&base, &folders)?.into_iter();
-    let used = used.filter_map(|path| path.rsplit('/').next().map(str::to_owned));
+    let path = |found: &Found<'_>| format!("{APPROVALS}/{}/{STATEMENT}", found.folder);
+    let paths: Vec<String> = found.iter().map(path).collect();
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let used = repo.ever_at(&base, &paths)?.into_iter();
+    let used = used.filter_map(|path| path.rsplit('/').nth(1).map(str::to_owned));
     let used = used.collect();
     Ok(Some(Change {
         old,

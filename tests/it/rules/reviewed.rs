@@ -357,6 +357,73 @@ fn a_signature_ends_with_the_revert_of_its_change() {
     desk.expect(0, "a new statement");
 }
 
+/// A reader that has read enough changes nothing.
+#[test]
+fn a_closed_pipe_is_no_approval() {
+    let Some(desk) = Desk::new() else { return };
+    desk.branch("loosen");
+    desk.write(CAP, &cap("500"));
+    desk.commit("loosen");
+    let file = desk.keys.path().join("change.json");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let done = std::process::Command::new(env!("CARGO_BIN_EXE_spoolgate"))
+        .args(["rules", "review", "main", "HEAD", "--statement"])
+        .arg(&file)
+        .current_dir(desk.path())
+        .stdout(writer)
+        .status()
+        .unwrap();
+    assert_eq!(done.code(), Some(3));
+    assert!(file.exists());
+}
+
+/// Who is reviewed chooses names of folders, tags and branches; none of them may take the place of
+/// the commits that are meant.
+#[test]
+fn names_that_mean_two_things_are_refused() {
+    let Some(desk) = Desk::new() else { return };
+    let review = |base: &str, head: &str| {
+        let done = std::process::Command::new(env!("CARGO_BIN_EXE_spoolgate"))
+            .args(["rules", "review", base, head])
+            .current_dir(desk.path())
+            .output()
+            .unwrap();
+        (done.status.code(), show(&done))
+    };
+    desk.git(&["update-ref", "refs/remotes/origin/main", "main"]);
+    desk.branch("loosen");
+    desk.write(CAP, &cap("500"));
+    desk.commit("loosen");
+    assert_eq!(review("origin/main", "HEAD").0, Some(3));
+    for name in ["tag", "branch"] {
+        desk.git(&[name, "origin/main", "HEAD"]);
+        let (code, told) = review("origin/main", "HEAD");
+        assert_eq!(code, Some(2), "{told}");
+        assert!(told.contains("several references"), "{told}");
+        desk.git(&[name, "-d", "origin/main"].map(|it| {
+            if it == "-d" && name == "branch" {
+                "-D"
+            } else {
+                it
+            }
+        }));
+    }
+    assert_eq!(review("origin/main", "HEAD").0, Some(3));
+    std::os::unix::fs::symlink(".", desk.path().join("HEAD")).unwrap();
+    fs::create_dir(desk.path().join("origin")).unwrap();
+    std::os::unix::fs::symlink("..", desk.path().join("origin/main")).unwrap();
+    desk.commit("folders with the names of commits");
+    let (code, told) = review("origin/main", "HEAD");
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.contains("is a folder and a commit"), "{told}");
+    assert_eq!(
+        review("./origin/main", "./HEAD").0,
+        Some(0),
+        "the same folder"
+    );
+}
+
 /// A line of first parents from before the revert, to which `main` is fast-forwarded, does not have
 /// it; a statement that was removed is still in the history.
 #[test]

@@ -469,11 +469,21 @@ pub(super) fn moves(old: &Rulebook, new: &Rulebook) -> Vec<super::moves::Move> {
         equal(moves, key("outgoing_answers_s"), retention, &new.retention);
     });
     of_file(services::PATH, &|moves| {
-        let [old, new] = [services, &new.services].map(|all| {
+        let new_services = &new.services;
+        let [old, new] = [services, new_services].map(|all| {
             let reached = all.services.iter().flat_map(reach);
             reached.collect::<Vec<String>>()
         });
         subset(moves, key("services"), &old, &new);
+        // A call that names a host of several services is refused, and one that rules know by the
+        // name of a service is not, so fewer services may let more pass.
+        let shared = [services, &new_services]
+            .into_iter()
+            .find_map(|all| all.shared_host());
+        if let Some(host) = shared.filter(|_| old != new) {
+            let what = format!("host {host} is that of several active services");
+            moves.add(what, Way::Open, &[]);
+        }
     });
     of_file(gateway::PATH, &|moves| gateway.moves(&new.gateway, moves));
     of_file(APPROVERS_PATH, &|moves| {

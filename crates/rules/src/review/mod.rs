@@ -114,6 +114,7 @@ pub fn judge(old: &Rulebook, new: &Rulebook, budget: u64) -> Judgement {
             moved.way = Way::Open;
         }
     }
+    moves.extend(covered(old, new, budget));
     let worst = moves.iter().map(|moved| Verdict::from(moved.way));
     let verdict = worst.fold(rules.direction.into(), Verdict::max);
     let ruled = |path: &&String| is_rule(path) || is_set(path);
@@ -124,6 +125,53 @@ pub fn judge(old: &Rulebook, new: &Rulebook, budget: u64) -> Judgement {
         rules,
         rule_files: differing.cloned().collect(),
     }
+}
+
+/// Returns a move for each area whose own rules are not proved to tighten although all rules
+/// together are: rules of another area cover for them. Without it, moving a rule into an area of
+/// fewer approvers would need nobody, and loosening it there only those.
+fn covered(old: &Rulebook, new: &Rulebook, budget: u64) -> Vec<Move> {
+    let rules = |book: &Rulebook| -> Vec<String> {
+        let paths = book.files.files.keys().filter(|path| is_rule(path));
+        paths.cloned().collect()
+    };
+    let [before, after] = [rules(old), rules(new)];
+    let all: BTreeSet<&String> = before.iter().chain(&after).collect();
+    let name = |path: &str| old.approval.area_of(path).name.to_string();
+    let areas: BTreeSet<String> = all.iter().map(|path| name(path)).collect();
+    let mut ruled = differing(&old.files, &new.files).filter(|path| is_rule(path) || is_set(path));
+    if areas.len() < 2 || ruled.next().is_none() {
+        return Vec::new();
+    }
+    let mut moves = Vec::new();
+    for area in areas {
+        let of_area = |book: &Rulebook| {
+            let texts = book.files.files.iter();
+            let texts = texts.map(|(path, text)| (path.as_str(), text.as_str()));
+            let (sets, rest): (Vec<_>, Vec<_>) = texts.partition(|(path, _)| is_set(path));
+            let own = rest
+                .into_iter()
+                .filter(|(path, _)| is_rule(path) && name(path) == area);
+            RuleSet::compile(own, sets)
+        };
+        let compared = match (of_area(old), of_area(new)) {
+            (Ok(old), Ok(new)) => proof::compare(&old, &new, budget).may_apply_itself(),
+            (Err(_), _) | (_, Err(_)) => false,
+        };
+        if compared {
+            continue;
+        }
+        let changed = |path: &&&String| old.files.files.get(**path) != new.files.files.get(**path);
+        let own = || all.iter().filter(|path| name(path) == area);
+        let file = own().find(changed).or_else(|| own().next());
+        moves.extend(file.map(|file| Move {
+            file: (*file).clone(),
+            what: "what it loosens is covered by rules of other areas only".to_owned(),
+            way: Way::Open,
+            feeds: &[],
+        }));
+    }
+    moves
 }
 
 /// Whether a program reads one of these fields.

@@ -2,6 +2,7 @@
 //! their key.
 
 use super::*;
+use crate::approval;
 
 const FILES: &[(&str, &str)] = &[
     (
@@ -395,4 +396,90 @@ fn one_looser_part_outweighs_what_is_tighter() {
     let what: Vec<&str> = judgement.moves.iter().map(|it| it.what.as_str()).collect();
     assert_eq!(what, ["max_drawdown 0.15 -> 0.5"]);
     assert_eq!(judgement.rule_files, ["rules/core/cap.yaml"]);
+}
+
+/// What one area no longer refuses must not depend on the rules of another, whose approvers are
+/// fewer.
+#[test]
+fn no_area_covers_for_another() {
+    let base = |places: &[&str]| {
+        let mut bundle = bundle();
+        bundle.files.remove("rules/core/cap.yaml");
+        for place in places {
+            let id = place.rsplit('/').next().unwrap();
+            let text = CAP.replace("id: cap", &format!("id: {id}"));
+            bundle.files.insert(format!("{place}.yaml"), text);
+        }
+        let areas = "areas:\n  - {name: core, files: [rules/core], approvers: [ann@x, ben@x], need: \
+            2}\n  - {name: rest, files: [\"\"], approvers: [ann@x], need: 1}\n";
+        bundle
+            .files
+            .insert(approval::PATH.to_owned(), areas.to_owned());
+        let line =
+            |who: &str, key: &str| format!("{who} ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{key}\n");
+        let lines = line("ann@x", "Cyg3PYERNsWi/Gt8LS5dZTCrLn7cm55zAqgt/KY6HCM")
+            + &line("ben@x", "NdamAGCsQq31Uv+08lkBzoO4XLz2qYjJa8CGmj3B1Ea");
+        bundle
+            .files
+            .insert(approval::APPROVERS_PATH.to_owned(), lines);
+        compiled(&bundle)
+    };
+    let open = |old: &Rulebook, new: &Rulebook| -> Vec<String> {
+        let judged = judge(old, new, proof::STEPS_MAX);
+        judged.open_files().into_iter().map(str::to_owned).collect()
+    };
+    let (core, active) = ("rules/core/cap", "rules/active/cap");
+    let (only_core, moved) = (base(&[core]), base(&[active]));
+    assert_eq!(
+        open(&only_core, &moved),
+        ["rules/core/cap.yaml"],
+        "moved out of its area"
+    );
+    assert_eq!(open(&moved, &only_core), ["rules/active/cap.yaml"]);
+    let both = base(&[core, "rules/active/cap-2"]);
+    assert_eq!(open(&only_core, &both), Vec::<String>::new());
+    let masked = base(&["rules/active/cap-2"]);
+    assert_eq!(
+        open(&both, &masked),
+        ["rules/core/cap.yaml"],
+        "another area covers for it"
+    );
+    let twice = base(&[core, "rules/core/cap-2"]);
+    assert_eq!(
+        open(&twice, &only_core),
+        Vec::<String>::new(),
+        "its own area covers for it"
+    );
+}
+
+/// A call that names a host of two services is refused; with one of them gone it is not, and rules
+/// know the other by its name only.
+#[test]
+fn fewer_services_of_one_host_are_for_people() {
+    let with = |is_active: bool| {
+        let mut bundle = bundle();
+        let second = format!(
+            "  - {{service: bank2, host: bank.example, port: 8443, protocol: https, methods: [GET], \
+                added_at: 2026-01-01T00:00:00Z, added_by: owner, is_active: {is_active}}}\n"
+        );
+        bundle.files.insert(
+            "rules/services.yaml".to_owned(),
+            format!("{SERVICES}{second}"),
+        );
+        compiled(&bundle)
+    };
+    let (two, one) = (with(true), with(false));
+    assert!(!judged(&two, &one).may_apply_itself());
+    assert!(!judged(&one, &two).may_apply_itself());
+    assert!(
+        judged(
+            &one,
+            &compiled(&{
+                let mut bundle = bundle();
+                bundle.files.remove("rules/services.yaml");
+                bundle
+            })
+        )
+        .may_apply_itself()
+    );
 }
