@@ -163,8 +163,8 @@ pub struct RulebookState {
     /// The rulebook of the files on disk, if it lacks approvals and so is not in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<Unapproved>,
-    /// A rulebook that may come into force without approvals, by its hash: the owner of the machine
-    /// said so.
+    /// A rulebook that may come into force without approvals, by its hash, when the files are next
+    /// looked at: the owner of the machine said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub freed: Option<String>,
     /// Nonces of the statements that were used. People sign each of them.
@@ -446,11 +446,13 @@ impl State {
             Change::RulebookRefused(refused) => {
                 self.rulebook.fault = None;
                 self.rulebook.refused = Some(refused.as_ref().clone());
+                self.rulebook.freed = None;
             }
             Change::RulebookFreed { hash } => self.rulebook.freed = Some(hash.clone()),
             Change::RulebookFaulted { fault } => {
                 self.rulebook.fault = Some(fault.clone());
                 self.rulebook.refused = None;
+                self.rulebook.freed = None;
             }
             Change::ProgramChanged { version, semantics } => {
                 self.is_written_by(version, *semantics);

@@ -131,8 +131,8 @@ pub fn kept(disk: &dyn Disk, hash: &str) -> Result<Rulebook, HomeError> {
 }
 
 /// Returns the rulebook kept under this hash. If it was lost, compiles the present rule files and
-/// keeps them: exits must not wait for a copy that may never come back. If they differ, the next
-/// batch reports it.
+/// keeps them: exits must not wait for a copy that may never come back. If they differ, entries are
+/// closed until the copy is back.
 ///
 /// # Errors
 /// Returns what is wrong with the kept rulebook if the present files cannot be used either.
@@ -292,6 +292,13 @@ impl Home {
                 {
                     return Err(fault.into());
                 }
+                if self.core.has_lost_rulebook(&book.hash) {
+                    let path = kept_path(&self.core.state.rulebook.hash);
+                    let what = "the copy of the rulebook in force cannot be read, so that a change \
+                        of it cannot be judged: restore it, or stop the gate and run `spoolgate \
+                        rules approval-reset`";
+                    return Err(RulebookError::new(path.to_string_lossy(), None, what));
+                }
                 // Open positions could not be closed under rules that do not know them.
                 match left_behind(&self.core.state.book, &book).filter(|_| !in_force) {
                     Some(fault) => Err(fault),
@@ -323,7 +330,10 @@ impl Home {
         let known = &self.core.state.rulebook;
         let event = match loaded {
             Ok((_, book))
-                if book.hash == known.hash && known.fault.is_none() && known.refused.is_none() =>
+                if book.hash == known.hash
+                    && known.fault.is_none()
+                    && known.refused.is_none()
+                    && known.freed.is_none() =>
             {
                 return Ok(Vec::new());
             }
@@ -363,6 +373,14 @@ impl Home {
 }
 
 impl Core {
+    /// Whether the copy of the rulebook that the ledger names was lost, and these files are neither
+    /// it nor what the owner of the machine lets come into force.
+    fn has_lost_rulebook(&self, hash: &str) -> bool {
+        let known = &self.state.rulebook;
+        let is_lost = self.rulebook.hash != known.hash;
+        is_lost && hash != known.hash && known.freed.as_deref() != Some(hash)
+    }
+
     /// Returns the event line of the halt file if it appeared, disappeared, or demands otherwise than
     /// before that positions are closed. A file that cannot be looked up counts as present.
     pub(super) fn look_for_halt_file(&self, now: Time) -> Option<Record> {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::bounds::OutOfBounds;
 use super::rulebook::Rulebook;
 use super::safety::Safety;
+use crate::approval::Enforce;
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::Principal;
 use spoolgate_wire::limits::LimitName;
@@ -95,10 +96,12 @@ impl Safety {
     }
 
     /// Returns the limits with these overrides, each cut to what it may be at most.
-    fn under(&self, overrides: &Overrides) -> Safety {
+    /// Where approvals of changed files are enforced, that is the value of the file.
+    fn under(&self, overrides: &Overrides, is_enforced: bool) -> Safety {
         let mut safety = self.clone();
         for (name, set) in overrides {
-            let most = most(self.limit(*name)).unwrap_or(self.limit(*name));
+            let written = self.limit(*name);
+            let most = most(written).filter(|_| !is_enforced).unwrap_or(written);
             // A value that no file may have was refused when it was to be set.
             let _ = safety.set_limit(*name, set.value.min(most));
         }
@@ -130,7 +133,8 @@ impl Rulebook {
         }
         let written = self.written.take();
         let written = written.map_or_else(|| self.safety.clone(), |written| *written);
-        self.safety = written.under(overrides);
+        let is_enforced = self.approval.enforce == Enforce::Gate;
+        self.safety = written.under(overrides, is_enforced);
         self.written = (!overrides.is_empty()).then(|| Box::new(written));
         self.overrides = overrides.clone();
     }

@@ -197,6 +197,103 @@ fn people_loosen_nothing_by_request_alone() {
     strict.replays();
 }
 
+/// Nobody can judge a change without the rulebook that it changes.
+#[test]
+fn a_lost_copy_of_the_rules_in_force_lets_no_change_in() {
+    let Some(strict) = Strict::new() else { return };
+    let home = strict.scratch.home();
+    let in_force = strict.changes().pop().unwrap()["RulebookLoaded"]["hash"].clone();
+    let copy = strict.path(&format!(
+        "audit/rulebooks/{}.json",
+        in_force.as_str().unwrap()
+    ));
+    let kept = fs::read(&copy).unwrap();
+    for damage in ["removed", "empty", "changed"] {
+        match damage {
+            "removed" => fs::remove_file(&copy).unwrap(),
+            "empty" => fs::write(&copy, b"").unwrap(),
+            _ => fs::write(&copy, [b"x", &kept[..]].concat()).unwrap(),
+        }
+        strict.edit(SAFETY, LOOSER.0, LOOSER.1);
+        let change = strict.change();
+        let fault = change["RulebookFaulted"]["fault"]
+            .as_str()
+            .unwrap_or_default();
+        assert!(fault.contains("audit/rulebooks"), "{damage}: {change:#}");
+        let done = spoolgate(&home, &["status"]);
+        assert!(show(&done).contains("audit/rulebooks"), "{}", show(&done));
+        // The copy comes back, and the change is judged; then the file comes back.
+        fs::write(&copy, &kept).unwrap();
+        let refused = strict.change();
+        assert_eq!(
+            refused["RulebookRefused"]["verdict"], "loosening",
+            "{refused:#}"
+        );
+        strict.edit(SAFETY, LOOSER.1, LOOSER.0);
+        assert!(strict.change()["RulebookLoaded"].is_object());
+    }
+    // The files as the ledger names them need no copy.
+    fs::remove_file(&copy).unwrap();
+    let count = strict.changes().len();
+    strict.run();
+    assert_eq!(strict.changes().len(), count);
+    strict.replays();
+}
+
+/// What the owner lets come into force is what the next start finds, or nothing.
+#[test]
+fn a_reset_ends_with_the_next_start() {
+    let Some(strict) = Strict::new() else { return };
+    strict.edit(SAFETY, LOOSER.0, LOOSER.1);
+    let reset = [
+        "rules",
+        "approval-reset",
+        "--reason",
+        "try",
+        "--as",
+        "owner",
+    ];
+    succeed(&strict.scratch.home(), &reset);
+    strict.edit(SAFETY, LOOSER.1, LOOSER.0);
+    assert!(strict.change()["RulebookLoaded"]["approved"].is_null());
+    strict.edit(SAFETY, LOOSER.0, LOOSER.1);
+    assert_eq!(strict.change()["RulebookRefused"]["verdict"], "loosening");
+    let status = succeed(&strict.scratch.home(), &["status"]);
+    assert!(status.contains("area limits needs 2, has 0"), "{status}");
+    strict.replays();
+}
+
+/// An override that was lower than the file is not above it after the file was tightened.
+#[test]
+fn an_override_is_not_above_a_file_that_was_tightened() {
+    let Some(strict) = Strict::new() else { return };
+    let home = strict.scratch.home();
+    let set = [
+        "limits",
+        "override",
+        "max_daily_loss",
+        "240",
+        "--until",
+        "1h",
+        "--reason",
+        "less",
+    ];
+    succeed(&home, &set);
+    strict.edit(SAFETY, LOOSER.0, "max_daily_loss: 200");
+    assert!(strict.change()["RulebookLoaded"].is_object());
+    let listed = succeed(&home, &["--format", "json", "limits", "list"]);
+    let row = listed
+        .lines()
+        .find(|line| line.contains("max_daily_loss"))
+        .unwrap();
+    let row: Value = serde_json::from_str(row).unwrap();
+    assert!(
+        row.to_string().contains("\"200\"") && !row.to_string().contains("\"240\",\"in"),
+        "{row:#}"
+    );
+    strict.replays();
+}
+
 #[test]
 fn nobody_turns_the_enforcement_off_and_the_owner_resets_it_openly() {
     let Some(strict) = Strict::new() else { return };

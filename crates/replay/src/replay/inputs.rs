@@ -251,7 +251,10 @@ fn rulebook(own: &Recompute<'_>, line: &Event, rules: &Rulebook) -> Result<Shoul
     let now = &own.state.rulebook;
     let event = match line.changes.as_slice() {
         [Change::RulebookLoaded { hash, approved }]
-            if *hash != now.hash || now.fault.is_some() || now.refused.is_some() =>
+            if *hash != now.hash
+                || now.fault.is_some()
+                || now.refused.is_some()
+                || now.freed.is_some() =>
         {
             if let Some(should) = unlike_ruling(own, rules, hash, |judgement| {
                 approves(own, rules, judgement, (hash, approved.as_deref()))
