@@ -272,6 +272,7 @@ impl Study<'_> {
             at: now,
             regime,
             risk: rules.and_then(|rules| risk::of_order(book, rules, order, now)),
+            size: order.size,
             was_accepted,
             has_room: self.followed < FOLLOWED_MAX,
         };

@@ -59,6 +59,8 @@ pub(crate) struct Arrival<'a> {
     pub(crate) regime: &'a str,
     /// Its risk, account currency; `None` if it could not be computed.
     pub(crate) risk: Option<Amount>,
+    /// Its size, units.
+    pub(crate) size: Amount,
     pub(crate) was_accepted: bool,
     /// Whether its replay can be followed.
     pub(crate) has_room: bool,
@@ -98,7 +100,7 @@ pub(crate) enum Arrived {
 pub struct Events {
     /// Events that opened.
     pub opened: u64,
-    /// Events whose effect is known, and in which the blocked entry or the *instead* was filled.
+    /// Events whose effect is known, and in which the blocked entry was filled.
     pub closed: u64,
     /// Events that ended without a fill. They have no effect.
     pub unfilled: u64,
@@ -148,6 +150,7 @@ struct Event {
     at: Time,
     regime: String,
     risk: Option<Amount>,
+    size: Amount,
     key: Key,
     blocked: Progress,
     instead: Instead,
@@ -217,6 +220,7 @@ impl Tracker {
             at: it.at,
             regime: it.regime.to_owned(),
             risk: it.risk,
+            size: it.size,
             key: it.key.clone(),
             blocked: Progress::Open,
             instead: Instead::Nothing,
@@ -233,7 +237,9 @@ impl Tracker {
         let events = &mut self.regimes.entry(event.regime.clone()).or_default().events;
         add(&mut events.repeats);
         self.let_in.extend(it.leg_if_accepted());
-        if sight != Sight::Passes || !matches!(event.instead, Instead::Nothing) {
+        // A larger one would weigh more than the blocked order, in whose R it is measured.
+        let is_instead = sight == Sight::Passes && it.size <= event.size;
+        if !is_instead || !matches!(event.instead, Instead::Nothing) {
             return Arrived::Ignored;
         }
         match others {
@@ -303,8 +309,8 @@ impl Tracker {
         };
         let (blocked, other) = (net(event.blocked), instead.and_then(net));
         let figures = self.of_regime(&event.regime);
-        if blocked.is_some() || other.is_some() {
-            let blocked = blocked.unwrap_or(Amount::ZERO);
+        // An order that would have done nothing costs its sender nothing, so nothing follows from it.
+        if let Some(blocked) = blocked {
             let other = other.unwrap_or(Amount::ZERO);
             let effect = event.risk.and_then(|risk| Effect::of(blocked, other, risk));
             let Some(effect) = effect else {

@@ -36,9 +36,8 @@ pub struct Passing {
     pub unless: Vec<Open>,
 }
 
-/// Returns the fewest facts to change, and of equally many the nearest, so that every request with
-/// the given facts passes; if there is no such change, one with which none of the rules acts that
-/// `asked`, the answer without a change, is sure of. `settable` are the facts that may change;
+/// Returns the fewest facts to change so that none of the rules acts that `asked`, the answer without
+/// a change, is sure of: of equally many a change with which every request passes, and the nearest. `settable` are the facts that may change;
 /// `then` returns the facts that are given after a change. `None` if no such change is found among
 /// those that are tried.
 pub fn nearest(
@@ -80,6 +79,9 @@ pub fn nearest(
             if softest > Then::Warn && is_unsure {
                 perhaps.get_or_insert(passing);
             }
+        }
+        if perhaps.is_some() {
+            break;
         }
     }
     perhaps

@@ -176,7 +176,7 @@ impl<'a> Pair<'a> {
             .iter()
             .filter(|guard| counts(guard))
             .collect();
-        let mut space = Space::over(readings);
+        let mut space = Space::over(readings, self.action);
         for (guards, slots) in [(&changed, &hard_slots), (&soft, &soft_slots)] {
             for guard in guards {
                 space.mention(guard, slots, steps)?;

@@ -18,7 +18,7 @@ use super::cover::{Exhausted, Steps, Tie};
 use super::cuts::Numbers;
 use super::relate::{self, Mail, Relations};
 use super::texts::Text;
-use crate::rule::field::{Kind, LAST_MINUTE, Missing};
+use crate::rule::field::{Id, Kind, LAST_MINUTE, Missing};
 use crate::rule::ruleset::missing;
 use crate::rule::set::{Grows, Provenance};
 use crate::rule::{Guard, Members, NamedSet, Reading, Test};
@@ -196,14 +196,14 @@ impl<'a> Dimension<'a> {
 }
 
 impl<'a> Space<'a> {
-    /// Creates a space over these readings, without cuts.
-    pub(super) fn over(readings: Vec<Reading>) -> Space<'a> {
+    /// Creates a space over these readings of an action, without cuts.
+    pub(super) fn over(readings: Vec<Reading>, action: &str) -> Space<'a> {
         let mut space = Space::default();
         for (at, reading) in readings.iter().enumerate() {
             space.dimensions.push(Dimension {
                 reading: at,
                 view: View::Plain,
-                values: values_of(reading),
+                values: values_of(reading, action),
                 count: 0,
             });
         }
@@ -405,8 +405,18 @@ const TEXTS: Values<'static> = Values::Texts {
     has_others: true,
 };
 
-fn values_of<'a>(reading: &Reading) -> Values<'a> {
+fn values_of<'a>(reading: &Reading, action: &str) -> Values<'a> {
     match reading.kind() {
+        Kind::Word(known) if matches!(reading, Reading::Field(field) if field.id == Id::RequestAction) => {
+            Values::Texts {
+                named: known
+                    .iter()
+                    .copied()
+                    .filter(|name| *name == action)
+                    .collect(),
+                has_others: false,
+            }
+        }
         Kind::Number(low, high) => Values::Numbers(Numbers::between(low, high)),
         Kind::Whole(least, most) => Values::Numbers(Numbers::whole(least, most)),
         Kind::TimeOfDay => Values::Numbers(Numbers::whole(0, LAST_MINUTE)),

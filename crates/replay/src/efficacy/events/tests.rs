@@ -53,6 +53,7 @@ struct Sent {
     was_accepted: bool,
     at: Time,
     risk: Option<Amount>,
+    size: Amount,
     /// At which step its replay ends, and how; `None` if the rows end first.
     end: Option<(usize, Progress)>,
 }
@@ -72,6 +73,7 @@ fn tracked(history: &[Sent]) -> Figures {
             at: sent.at,
             regime: "-",
             risk: sent.risk,
+            size: sent.size,
             was_accepted: sent.was_accepted,
             has_room: true,
         };
@@ -125,6 +127,7 @@ fn naive(history: &[Sent]) -> Figures {
             let sent = &history[*n];
             of_event[*n] == Some(event)
                 && sent.sight == Sight::Passes
+                && sent.size <= history[event].size
                 && matches!(sent.others, Others::Nothing | Others::AlreadyOpen)
         });
         figures.events.instead += u64::from(instead.is_some());
@@ -141,7 +144,7 @@ fn naive(history: &[Sent]) -> Figures {
             _ => Amount::ZERO,
         };
         let filled = |end: &Progress| matches!(end, Progress::Closed(_));
-        if filled(&blocked) || other.as_ref().is_some_and(filled) {
+        if filled(&blocked) {
             let other = other.map_or(Amount::ZERO, net);
             let Some(effect) = history[event]
                 .risk
@@ -197,6 +200,7 @@ fn random(dice: &mut Dice) -> Vec<Sent> {
                 at: Time::from_ms(at_ms).unwrap(),
                 risk: (!dice.one_in(12))
                     .then(|| Amount::from_i64(i64::try_from(dice.below(5)).unwrap())),
+                size: Amount::from_i64(i64::try_from(dice.below(3)).unwrap()),
                 end: (!dice.one_in(9)).then_some((step + lasts, progress)),
             }
         })
@@ -315,6 +319,7 @@ fn retries_sizes_and_tiny_stops_move_nothing() {
             was_accepted: false,
             at: Time::from_ms(n % 20 * DAY_MS).unwrap(),
             risk: Some(Amount::ONE),
+            size: Amount::ONE,
             end: Some((
                 usize::try_from(n).unwrap() + 1,
                 closed(Amount::from_i64(if n % 2 == 0 { 1 } else { -1 })),
