@@ -72,7 +72,7 @@ fn print(market: &MarketState, output: &Output) -> Result<()> {
             if market.stale { "yes" } else { "no" }.to_owned(),
         ),
         ("price", number(facts.price)),
-        ("spread_pct", number(facts.spread_pct)),
+        ("spread", number(facts.spread_pct)),
         ("volume_ratio", number(facts.volume_ratio)),
         ("volatility", number(facts.volatility)),
         ("funding_rate", number(facts.funding_rate)),

@@ -64,6 +64,7 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let (view, now) = look::view(home)?;
     let mut closed = look::why_closed(&view.state);
     closed.extend(look::closed_for_now(&view.state, &view.rulebook, now));
+    let apart = look::rules_apart(home, &view);
     let storage = seams.disk.space(Path::new(segment::AUDIT_DIR)).ok();
     let storage = storage.map(|space| {
         let was_low = !view.state.storage.is_normal();
@@ -76,6 +77,7 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
             "storage": storage,
             "bridges": bridges::as_json(home, &view.state, &view.rulebook),
             "halts": view.state.halts,
+            "rules": apart,
             "closed": closed,
         }))?;
         return Ok(Exit::Success);
@@ -84,6 +86,7 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     rows.extend(left_in_words(gate.as_ref()));
     rows.extend(storage.map(|storage| ("storage".to_owned(), storage.in_words())));
     rows.extend(bridges::in_words(home, &view.state, &view.rulebook, now));
+    rows.extend(apart.map(|why| ("rules".to_owned(), why)));
     rows.extend(closed_in_words(closed));
     print(&rows, output)?;
     Ok(Exit::Success)

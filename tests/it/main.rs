@@ -63,6 +63,7 @@ mod ledger_python;
 mod limits_model;
 mod market;
 mod notices;
+mod openings;
 mod outbox_kill;
 mod paper_model;
 mod power_cut;

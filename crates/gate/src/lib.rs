@@ -30,6 +30,7 @@ pub mod handle;
 pub mod history;
 pub mod market;
 pub mod notice;
+pub mod openings;
 pub mod outbox;
 pub mod portfolio;
 pub mod prepare;

@@ -31,6 +31,7 @@ pub mod layout;
 pub mod lookup;
 pub mod notify;
 pub mod open;
+pub mod openings;
 pub mod outbox;
 mod parts;
 mod program;

@@ -1,6 +1,6 @@
 //! `rules/strategies/<name>.yaml`: what a strategy may trade and how far away its stops may be.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::bounds::{Positive, ProperFraction};
 use super::hours::Window;
@@ -25,7 +25,8 @@ spoolgate_wire::named! {
 spoolgate_wire::named! {
     /// Direction of a position.
     #[derive(
-        Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, schemars::JsonSchema,
+        Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+        schemars::JsonSchema,
     )]
     pub enum Direction {
         /// Gains when the price rises.

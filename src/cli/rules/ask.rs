@@ -168,6 +168,11 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         };
         nearest::nearest(program, &asked, &given, &settable(program, &given), &again)
     });
+    let exit = output.decided(match asked.hardest {
+        Then::Warn => Exit::Success,
+        Then::Hold => Exit::NeedsApproval,
+        Then::Reject => Exit::Refused,
+    });
     match output.is_json() {
         true => {
             let mut view = book.view(&args.action, &asked);
@@ -185,11 +190,7 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
             }
         }
     }
-    Ok(match asked.hardest {
-        Then::Warn => Exit::Success,
-        Then::Hold => Exit::NeedsApproval,
-        Then::Reject => Exit::Refused,
-    })
+    Ok(exit)
 }
 
 /// Parses the given facts, and adds those that follow from them.
@@ -238,6 +239,11 @@ fn given(
             }
         }
         add("request.source", text)?;
+    }
+    if facts.contains_key("payload.recipients[]") && recipients(&facts).is_some() {
+        bail!(
+            "`payload.recipients[]` follows from `payload.to[]` and `payload.cc[]`: give these alone"
+        );
     }
     let slots = program.readings.iter().enumerate();
     let given = slots.filter_map(|(slot, reading)| {
@@ -366,18 +372,23 @@ fn name(
     }
 }
 
-/// Returns the recipients of a mail: those of copies may be open.
+/// Returns the recipients of a mail: those of `to` or `cc` may be open.
 fn recipients(facts: &BTreeMap<String, Fact<'static>>) -> Option<Given> {
-    let Fact::Many(to) = facts.get("payload.to[]")? else {
-        return None;
-    };
-    let mut all: Vec<Value<'static>> = to.clone();
-    match facts.get("payload.cc[]") {
-        Some(Fact::Many(cc)) => all.extend(cc.iter().cloned()),
-        Some(Fact::Absent) => {}
-        Some(Fact::Known(_) | Fact::Unknown(_)) | None => return Some(Given::AtLeast(all)),
+    let (mut all, mut is_open, mut is_given) = (Vec::new(), false, false);
+    for name in ["payload.to[]", "payload.cc[]"] {
+        match facts.get(name) {
+            Some(Fact::Many(own)) => {
+                all.extend(own.iter().cloned());
+                is_given = true;
+            }
+            Some(Fact::Absent) => is_given = true,
+            Some(Fact::Known(_) | Fact::Unknown(_)) | None => is_open = true,
+        }
     }
-    Some(Given::Exactly(Fact::Many(all)))
+    is_given.then(|| match is_open {
+        true => Given::AtLeast(all),
+        false => Given::Exactly(Fact::Many(all)),
+    })
 }
 
 /// The rules that are asked.

@@ -10,6 +10,7 @@ use spoolgate_host::cage;
 use spoolgate_host::real_disk::RealDisk;
 use spoolgate_host::rule_folder::{self, CASES, FoundFile};
 use spoolgate_ledger::segment;
+use spoolgate_rules::admit;
 use spoolgate_rules::lint::{self, File, Read};
 use spoolgate_rules::{Bundle, Rulebook, RulebookError};
 
@@ -72,8 +73,11 @@ impl Folder {
             bail!(fault.clone());
         }
         let read = self.rules();
-        match read.faults.first() {
-            Some(fault) => bail!(self.shown(fault.clone())),
+        if let Some(fault) = read.faults.first() {
+            bail!(self.shown(fault.clone()));
+        }
+        match self.not_admitted(&read).into_iter().next() {
+            Some(fault) => bail!(self.shown(fault)),
             None => Ok(read),
         }
     }
@@ -107,6 +111,16 @@ impl Folder {
         };
         self.rulebook()
             .or_else(|| is_home().then(|| self.compiled()))
+    }
+
+    /// Returns what no rulebook that comes into force may say, such as names that no file has. Without
+    /// the other files, the names cannot be checked.
+    pub(crate) fn not_admitted(&self, read: &Read) -> Vec<RulebookError> {
+        let faults = match self.meant_rulebook() {
+            Some(Ok(book)) => book.admit(),
+            Some(Err(_)) | None => read.rules.rules.values().flat_map(admit::written).collect(),
+        };
+        faults.into_iter().map(RulebookError::from).collect()
     }
 
     /// Finds the paths of commands that lead to what programs of this home may not use.

@@ -8,7 +8,7 @@ use spoolgate_host::clock::{Clock, SystemClock};
 use spoolgate_rules::approval::{self, Approval};
 use spoolgate_rules::lint::council;
 use spoolgate_rules::lint::meaning::{self, Warning};
-use spoolgate_rules::{RulebookError, admit, golden};
+use spoolgate_rules::{RulebookError, golden};
 use spoolgate_wire::code::Exit;
 use spoolgate_wire::time::Time;
 
@@ -67,11 +67,9 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     // This finds the faults outside rules and sets: in the other files, and in all of them
     // together.
     let mut of_book = Vec::new();
-    let mut not_admitted = Vec::new();
     match folder.meant_rulebook().filter(|_| faults.is_empty()) {
         Some(Ok(book)) => {
             faults.extend(folder.refused_paths(&book));
-            not_admitted = book.admit();
             of_book = council::warnings(&book);
             of_book.extend(book.doubts());
             of_book.extend(book.approvers.iter().flat_map(approval::warnings));
@@ -82,15 +80,18 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
                 None => Approval::of(&folder.texts).err(),
             };
             faults.extend(fault.map(|fault| folder.shown(fault)));
-            // Without the other files, the names in rules cannot be checked.
-            not_admitted.extend(read.rules.rules.values().flat_map(admit::written));
         }
     }
-    let not_admitted = not_admitted.into_iter().map(RulebookError::from);
+    let not_admitted = folder.not_admitted(&read).into_iter();
     faults.extend(not_admitted.map(|fault| folder.shown(fault)));
     faults.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     let (mut warnings, is_cut) = meaning::warnings(&read, now);
     warnings.extend(of_book);
+    let exit = output.decided(match (faults.is_empty(), warnings.is_empty()) {
+        (false, _) => Exit::Malformed,
+        (true, false) if args.strict => Exit::Refused,
+        _ => Exit::Success,
+    });
     for fault in &faults {
         say(output, "fault", "fault", fault)?;
     }
@@ -106,11 +107,7 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         faults.len(),
         warnings.len()
     ));
-    Ok(match (faults.is_empty(), warnings.is_empty()) {
-        (false, _) => Exit::Malformed,
-        (true, false) if args.strict => Exit::Refused,
-        _ => Exit::Success,
-    })
+    Ok(exit)
 }
 
 fn say(output: &Output, kind: &'static str, what: &str, at: &RulebookError) -> Result<()> {

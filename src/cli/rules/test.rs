@@ -105,18 +105,21 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     for (at, file) in &files {
         golden::try_file(&read.rules, *at, file, &computed, &mut report);
     }
-    print(&folder, &report, output)?;
-    let is_mutant_left = args.mutate && mutate(&folder, &read.rules, &report, output)?;
     let percent = report.percent();
     let failed = report
         .tried
         .iter()
         .filter(|tried| !tried.faults.is_empty())
         .count();
+    let is_short = args.coverage.filter(|least| percent < *least);
+    if failed > 0 || is_short.is_some() {
+        output.decided(Exit::Refused);
+    }
+    print(&folder, &report, output)?;
+    let is_mutant_left = args.mutate && mutate(&folder, &read.rules, &report, output)?;
     if report.tried.is_empty() {
         output.remark("rules/tests has no cases");
     }
-    let is_short = args.coverage.filter(|least| percent < *least);
     if let Some(least) = is_short {
         output.remark(&format!("{percent} % covered, {least} % required"));
     }
@@ -199,7 +202,7 @@ fn computed(
             _ if facts::is_of_time(reading) => case.at.is_some(),
             _ => case.request.is_some() && facts::is_of_request(reading),
         };
-        (is_given && !matches!(fact, Fact::Unknown(_))).then_some(fact)
+        is_given.then_some(fact)
     });
     Ok(facts.collect())
 }
