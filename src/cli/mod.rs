@@ -41,6 +41,7 @@ mod report;
 mod rules;
 mod run;
 mod schema;
+mod schema_of_home;
 mod selftest;
 mod services;
 mod sign;
@@ -405,7 +406,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit> {
         Command::Status(args) => status::run(home, args, output),
         Command::Doctor(args) => doctor::run(home, args, output),
         Command::Report(args) => report::run(home, args, output),
-        Command::Schema(args) => schema::run(args, output),
+        Command::Schema(args) => schema::run(home, args, output),
         Command::Completions(args) => completions::run(args, output),
         Command::Man(args) => man::run(args, output),
         Command::Suspect(args) => suspect::run(home, args, output),

@@ -9,6 +9,10 @@ use spoolgate_gate::schemas;
 use spoolgate_wire::code::Exit;
 
 use super::output::Output;
+use super::schema_of_home::of_home;
+
+/// The schema of a rule.
+const RULE: &str = "rules.rule";
 
 /// Maximum number of names suggested for an unknown one.
 const NEAR_MAX: usize = 5;
@@ -17,7 +21,7 @@ const NEAR_MAX: usize = 5;
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  spoolgate schema order.submit\n  spoolgate schema --list\n  \
-        spoolgate schema --all --out schemas\n\nThe schema of a payload has the name of its \
+        spoolgate schema --all --out schemas\n  spoolgate schema rules.rule --of-home\n\nThe schema of a payload has the name of its \
         action; that of the answer's data has `.answer` appended. `request` and\n`answer` are the \
         files in the spool; `rules.safety`, `council.roles` and so on are files of a home."
 )]
@@ -31,13 +35,24 @@ pub(super) struct Args {
     /// Only the names.
     #[arg(long, conflicts_with = "name")]
     list: bool,
+    /// Of `rules.rule`: with the operators and values of each field, and the names of the home's files.
+    #[arg(long, conflicts_with_all = ["all", "list"])]
+    of_home: bool,
     /// The folder that --all writes `<name>.json` to; it is made if it does not exist.
     #[arg(long, requires = "all", value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
 /// Runs the command.
-pub(super) fn run(args: &Args, output: &Output) -> Result<Exit> {
+pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+    if args.of_home {
+        let name = args.name.as_deref().unwrap_or_default();
+        let Some(schema) = schemas::schema(name).filter(|_| name == RULE) else {
+            bail!("--of-home: only the schema `{RULE}` depends on a home, not `{name}`");
+        };
+        print(&format!("{:#}", of_home(home, schema)?), output)?;
+        return Ok(Exit::Success);
+    }
     match &args.name {
         Some(name) => match schemas::text(name) {
             Some(text) => print(text, output)?,

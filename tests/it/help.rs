@@ -20,7 +20,11 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_spoolgate");
 /// counts.
 const ENDS: &[(&str, i32, &str)] = &[
     ("spoolgate close", 1, "no position is open"),
-    ("doctor --why", 1, "no thesis is about a strategy on standby"),
+    (
+        "doctor --why",
+        1,
+        "no thesis is about a strategy on standby",
+    ),
     ("order cancel o-12-target", 1, "the entry has no target"),
     (
         "spoolgate position adjust",

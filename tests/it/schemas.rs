@@ -806,3 +806,67 @@ fn below(folder: &Path) -> Vec<PathBuf> {
     }
     found
 }
+
+/// The schema of a home takes the rules that the home takes, and no field, operator or name that it
+/// lacks.
+#[test]
+fn the_schema_of_a_home_knows_its_names() {
+    let scratch = crate::kit::Scratch::new();
+    let home = scratch.home();
+    let told = program(&[
+        "--home",
+        home.to_str().unwrap(),
+        "schema",
+        "rules.rule",
+        "--of-home",
+    ]);
+    assert!(
+        told.status.success(),
+        "{}",
+        String::from_utf8_lossy(&told.stderr)
+    );
+    let schema: Value = serde_json::from_slice(&told.stdout).unwrap();
+    let judge = jsonschema::validator_for(&schema).unwrap();
+    let rule = |condition: &str| -> Value {
+        let text = format!(
+            "id: r\nstatus: active\napplies_to: {{action: order.submit, strategy: [trend]}}\nwhen: \
+                [{condition}]\nthen: reject\nmessage: no\n"
+        );
+        serde_yaml::from_str(&text).unwrap()
+    };
+    for good in [
+        "{field: order.symbol, op: eq, value: BTC-USD}",
+        "{field: order.symbol, op: in, value: [BTC-USD]}",
+        "{field: order.size, op: gt, value: \"0.5\"}",
+        "{field: history.count, window_s: 60, op: gte, value: 3}",
+        "{field: order.side, op: neq, value: buy}",
+        "{field: order.target_price, op: absent}",
+        "{field: \"payload.to[]\", op: first_seen}",
+    ] {
+        assert!(
+            judge.is_valid(&rule(good)),
+            "{good}: {:?}",
+            judge.validate(&rule(good))
+        );
+    }
+    for bad in [
+        "{field: order.symbol, op: eq, value: btc-usd}",
+        "{field: order.sise, op: gt, value: 1}",
+        "{field: order.side, op: gt, value: buy}",
+        "{field: order.side, op: eq, value: long}",
+        "{field: order.size, op: matches, value: \"1\"}",
+    ] {
+        assert!(!judge.is_valid(&rule(bad)), "{bad}");
+    }
+    let mut other = rule("{field: order.size, op: gt, value: 1}");
+    other["applies_to"]["strategy"][0] = json!("trendd");
+    assert!(!judge.is_valid(&other));
+    for path in below(&home.join("rules/core"))
+        .into_iter()
+        .chain(below(&home.join("rules/active")))
+    {
+        let text = fs::read_to_string(&path).unwrap();
+        let read: Value = serde_yaml::from_str(&text).unwrap();
+        assert!(judge.is_valid(&read), "{}", path.display());
+    }
+}

@@ -5,16 +5,15 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use spoolgate_gate::fired::Effects;
-use spoolgate_home::HomeError;
 use spoolgate_home::read::real_seams;
-use spoolgate_host::rule_folder::load;
 use spoolgate_ledger::segment;
 use spoolgate_replay::backtest::{Flipped, Options, Report, Side, backtest};
-use spoolgate_rules::Rulebook;
 use spoolgate_wire::checks::CheckRow;
 use spoolgate_wire::code::Exit;
 
 use super::time;
+use crate::cli::handle::rules_of;
+use crate::cli::look;
 use crate::cli::output::Output;
 use crate::cli::progress::{Progress, log_bytes};
 
@@ -31,7 +30,8 @@ use crate::cli::progress::{Progress, log_bytes};
         if any decision\ncomes out differently."
 )]
 pub(crate) struct Args {
-    /// The folder with other rules; default: the stored rulebook of each decision.
+    /// Other rules: a home, or a folder that is its `rules`. What it leaves out (other files, theses)
+    /// is as in force. Default: the stored rulebook of each decision.
     #[arg(long, value_name = "DIR")]
     rules: Option<PathBuf>,
     /// Only decisions at or after this time, RFC 3339 UTC.
@@ -50,10 +50,8 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let seams = real_seams(home)?;
     let rules = match &args.rules {
         Some(dir) => {
-            let bundle = load(dir).map_err(HomeError::Rulebook)?;
-            Some(Arc::new(
-                Rulebook::compile(&bundle).map_err(HomeError::Rulebook)?,
-            ))
+            let (view, _) = look::view(home)?;
+            Some(Arc::new(rules_of(dir, &view.rulebook)?))
         }
         None => None,
     };

@@ -1,6 +1,7 @@
 //! `spoolgate rules lint`: finds every fault of rule files, and correct parts without effect.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Result;
 use serde::Serialize;
@@ -30,6 +31,9 @@ pub(crate) struct Args {
     /// Exit with 1 if there are warnings.
     #[arg(long)]
     strict: bool,
+    /// Go on: say it again whenever the files change, until stopped.
+    #[arg(long)]
+    watch: bool,
     /// As of this time, RFC 3339 UTC; default: now.
     #[arg(long, value_name = "TIME")]
     at: Option<String>,
@@ -45,8 +49,24 @@ struct RemarkView<'a> {
     message: &'a str,
 }
 
+/// How often the files are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(300);
+
 /// Runs the command.
 pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+    let mut seen = None;
+    while args.watch {
+        let texts = Folder::read(home, args.dir.as_ref())?.texts;
+        if seen.as_ref() != Some(&texts) {
+            seen = Some(texts);
+            look(home, args, output)?;
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    look(home, args, output)
+}
+
+fn look(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let now = match &args.at {
         Some(text) => Time::parse(text)?,
         None => SystemClock::default().now(),

@@ -10,7 +10,7 @@ mod efficacy;
 mod explain;
 mod facts;
 mod fields;
-mod folder;
+pub(super) mod folder;
 mod lint;
 mod review;
 mod shown;

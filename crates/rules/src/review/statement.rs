@@ -188,7 +188,7 @@ impl Need {
 pub struct Found<'a> {
     /// Name of the folder, which should be the SHA-256 of the statement.
     pub folder: &'a str,
-    /// The statement as it was signed.
+    /// The statement as it was signed; empty if there are only signatures.
     pub text: &'a [u8],
     /// Names and texts of the signatures.
     pub signatures: Vec<(&'a str, &'a [u8])>,
@@ -216,7 +216,7 @@ pub fn found(files: &BTreeMap<String, Vec<u8>>) -> Vec<Found<'_>> {
     }
     folders
         .into_values()
-        .filter(|found| !found.text.is_empty())
+        .filter(|found| !found.text.is_empty() || !found.signatures.is_empty())
         .collect()
 }
 
@@ -272,6 +272,10 @@ impl Change<'_> {
             Ok(statement)
         });
         let nonce = match read {
+            _ if found.text.is_empty() => {
+                faults.push(format!("there are signatures and no {STATEMENT}"));
+                None
+            }
             _ if sha256 != found.folder => {
                 faults.push(format!("its folder is not named {sha256}"));
                 None
