@@ -83,3 +83,4 @@ mod suspects;
 mod syscalls;
 mod task_trees;
 mod theses;
+mod wire;
