@@ -69,6 +69,12 @@ class Refused(GateError):
         self.max_size: Optional[Decimal] = None if size is None else Decimal(size)
         self._last = answer
 
+    @property
+    def value_and_limit(self) -> str:
+        """The measured value of the check that failed, and its limit."""
+        root = self.root
+        return f"{root.value} {root.unit}, limit {root.limit}" if root.value is not None and root.limit is not None else ""
+
 
 class Held(Refused):
     """A rule holds the request until a person decides, at the latest at ``expires_at``."""

@@ -22,9 +22,11 @@ DEPTH_MAX = 64
 ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._:-]{0,127}(?<!\.error)(?<!\.decision)")
 ACTION = re.compile(r"[a-z._]{1,64}")
 TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?Z")
+TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]', re.S)
 WHITE_SPACE = re.compile(r'("[^"\\]*(?:\\.[^"\\]*)*")|[ \t\r\n]+', re.S)
 STATUS = {"success": "done", "error": "refused", "requires_approval": "held", "rate_limited": "rate_limited"}
 Json = Union[str, bytes, Mapping[str, Any]]
+Bytes = bytes  # `Request` has a member of this name
 
 
 class KeyFileError(ValueError):
@@ -37,7 +39,7 @@ class Key:
     __slots__ = ("principal", "key_id", "sign")
     sign: Callable[[bytes], str]
 
-    def __init__(self, path: Union[str, os.PathLike]) -> None:
+    def __init__(self, path: Union[str, "os.PathLike[str]"]) -> None:
         shown = os.fspath(path)
         with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
             mode = os.fstat(file.fileno()).st_mode
@@ -80,7 +82,7 @@ def _signer(algorithm: str, secret: bytes, shown: str) -> Callable[[bytes], str]
     if algorithm != "ed25519":
         raise KeyFileError(f"the algorithm of `{shown}` is unknown to this version")
     try:
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
         raise KeyFileError(f"`{shown}` is an Ed25519 key, which needs `pip install spoolgate[ed25519]`") from None
     own = Ed25519PrivateKey.from_private_bytes(secret)
@@ -111,7 +113,7 @@ class Request(NamedTuple):
         return time.time() - signed.timestamp()
 
     @classmethod
-    def parse(cls, data: bytes) -> Request:
+    def parse(cls, data: Bytes) -> Request:
         """The request of bytes that were kept."""
         parts = _members(data.decode())
         id, at, action, signature = (json.loads(parts[name]) for name in ("id", "timestamp", "action", "signature"))
@@ -208,6 +210,8 @@ def _object(value: Json, what: str) -> str:
     if isinstance(value, Mapping):
         return to_json(value, 2)
     text = value.decode("utf-8") if isinstance(value, bytes) else value
+    if not isinstance(text, str):
+        raise TypeError(f"{what} is not an object")
     text.encode()
     try:
         parsed = json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
@@ -215,6 +219,11 @@ def _object(value: Json, what: str) -> str:
         raise ValueError(f"{what} has too many nested objects and lists") from None
     if not isinstance(parsed, dict):
         raise ValueError(f"{what} is not an object")
+    depth = 1
+    for token in TOKEN.findall(text):
+        depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(token, 0)
+        if depth > DEPTH_MAX:
+            raise ValueError(f"{what} has too many nested objects and lists")
     return WHITE_SPACE.sub(r"\1", text)
 
 
