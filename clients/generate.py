@@ -184,19 +184,18 @@ def typescript(calls):
         if variant:
             bodies[action] = variant
     lower = lambda name: re.sub(r"_([a-z])", lambda match: match[1].upper(), name)
-    lines = [f'// {NOTE}\nimport type {{ Decimal }} from "./wire.js";\n\nexport type Amount = string | bigint | number | Decimal;\n']
-    lines += types.texts
-    lines.append("// The member of an answer's data that holds what was asked for.")
-    lines.append("export const BODIES: Record<string, string> = " + json.dumps(bodies, indent=2) + ";\n")
-    lines.append("export interface Options {\n  id?: string;\n  causality?: string | Record<string, unknown>;\n}\n")
-    lines.append("/** A method for each action of agents, feeds and bridges. */\nexport abstract class Calls {")
-    lines.append("  abstract ask(action: string, payload: string | object, options?: Options): Promise<unknown>;\n")
+    code = [f"// {NOTE}\n\n// The member of an answer's data that holds what was asked for."]
+    code.append("export const BODIES = " + json.dumps(bodies, indent=2) + ";\n")
+    code.append("/** A method for each action of agents, feeds and bridges. */\nexport class Calls {")
+    types_of = [f'// {NOTE}\nimport type {{ Decimal, Options }} from "./index.js";\n\nexport type Amount = string | bigint | number | Decimal;\n']
+    types_of += types.texts
+    types_of.append("/** A method for each action of agents, feeds and bridges. */\nexport declare abstract class Calls {")
     for name, action in calls:
-        first = "" if sent[name] == TypeScript.MAP else f"payload: {sent[name]}, "
-        lines.append(f"  /** {words(action) or action} */")
-        lines.append(f"  {lower(name)}({first}options: Options = {{}}): Promise<{got[name]}> {{")
-        lines.append(f'    return this.ask("{action}", {"payload" if first else "{}"}, options) as Promise<{got[name]}>;\n  }}\n')
-    return {"calls.ts": "\n".join(lines).rstrip() + "\n}\n"}
+        has_payload = sent[name] != TypeScript.MAP
+        code.append(f'  {lower(name)}({"payload, " if has_payload else ""}options) {{\n    return this.ask("{action}", {"payload" if has_payload else "{}"}, options);\n  }}\n')
+        first = f"payload: {sent[name]}, " if has_payload else ""
+        types_of.append(f"  /** {words(action) or action} */\n  {lower(name)}({first}options?: Options): Promise<{got[name]}>;")
+    return {"calls.js": "\n".join(code).rstrip() + "\n}\n", "calls.d.ts": "\n".join(types_of) + "\n}\n"}
 
 
 def for_models(node):
