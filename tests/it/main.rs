@@ -24,6 +24,7 @@ mod bridge_suite;
 mod cage;
 mod chaos;
 mod cli;
+mod clients;
 mod compat;
 mod complete;
 mod contracts_table;
