@@ -314,6 +314,35 @@ class OthersInTheSpool(Case):
         self.assertIn("user 4321", str(caught.exception))
 
 
+    @unittest.skipUnless(os.geteuid() == 0, "needs root")
+    def test_an_agents_user_that_cannot_read_the_spool(self):
+        """The owners and modes that deploy/users.sh gives the flat spool."""
+        os.chmod(self.home, 0o755)
+        for name, mode in (("", 0o755), ("in", 0o3730), ("out", 0o755)):
+            os.chown(self.path(name), 1234, 4321)
+            os.chmod(self.path(name), mode)
+        os.chown(self.key, 2345, 2345)
+        reads, writes = os.pipe()
+        with self.playing(lambda name, _: self.answer(name, done())):
+            child = os.fork()
+            if child == 0:
+                try:
+                    os.setgroups([4321])
+                    os.setgid(2345)
+                    os.setuid(2345)
+                    os.umask(0o077)
+                    os.write(writes, repr(self.gate().ask("x", {})).encode())
+                except BaseException as error:
+                    os.write(writes, repr(error).encode())
+                finally:
+                    os._exit(0)
+            os.waitpid(child, 0)
+        os.close(writes)
+        with open(reads, "rb") as said:
+            self.assertEqual(said.read(), b"{'value': 1}")
+        self.assertEqual(self.taken[0][2], 0o640)
+
+
 class FailingDisks(Case):
     def test_nothing_is_left_where_nothing_was_sent(self):
         for call in ("fsync", "link", "fchmod"):

@@ -24,18 +24,19 @@ async function* looks(deadline, longest = POLL_MAX_MS) {
   }
 }
 
-/** Calls `use` with the path of an open folder below the home: no link on the way is followed, and no other user's folder is used. */
+/** Calls `use` with the path of an open folder below the home. No link on the way is followed. Agents may make folders in `spool/in`, so
+ *  one in there is used only if it belongs to the owner of `spool` or to root, as the gate uses it. */
 function within(home, names, use) {
   let fd = fs.openSync(home, O_PATH | O_DIRECTORY);
   try {
     let owner;
-    for (const name of names) {
+    for (const [depth, name] of names.entries()) {
       const below = fs.openSync(`/proc/self/fd/${fd}/${name}`, O_PATH | O_DIRECTORY | O_NOFOLLOW);
       fs.closeSync(fd);
       fd = below;
       const { uid } = fs.fstatSync(fd);
       owner ??= uid;
-      if (uid !== owner && uid !== 0) throw new Error(`folder \`${name}\` belongs to user ${uid}, not to the gate's user ${owner}`);
+      if (depth > 1 && uid !== owner && uid !== 0) throw new Error(`folder \`${name}\` belongs to user ${uid}, not to the gate's user ${owner}`);
     }
     return use(`/proc/self/fd/${fd}`);
   } finally {
