@@ -88,6 +88,23 @@ fn their_own_tests() {
     }
 }
 
+/// The loops of `examples/` that the tests of the Python client run.
+const LOOPS: [&str; 4] = [
+    "loops/plain.py",
+    "loops/langgraph_loop.py",
+    "loops/openai_agents_loop.py",
+    "loops/claude_agent_loop.py",
+];
+
+#[test]
+fn each_loop_has_a_test() {
+    let tests = fs::read_to_string(clients().join("python/tests/test_loops.py")).unwrap();
+    for file in LOOPS {
+        let module = Path::new(file).file_stem().unwrap().to_str().unwrap();
+        assert!(tests.contains(&format!("\"{module}\"")), "{file}");
+    }
+}
+
 /// Orders accepted, refused and held, the same bytes again, an own spool, an own key, the socket.
 #[test]
 fn against_a_real_gate() {
@@ -122,7 +139,8 @@ fn against_a_real_gate() {
             .env("SPOOLGATE_KEY_FILE", scratch.beside("bot.key"))
             .env("SPOOLGATE_OWN_KEY_FILE", &keys[0])
             .env("SPOOLGATE_AGENT_KEY_FILE", &keys[1])
-            .env("SPOOLGATE_SOCKET", &socket);
+            .env("SPOOLGATE_SOCKET", &socket)
+            .env("SPOOLGATE_PID", gate.0.id().to_string());
         let done = tests.output().unwrap();
         assert!(done.status.success(), "{}: {}", runner.program, show(&done));
         gate.stop();

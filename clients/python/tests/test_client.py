@@ -268,6 +268,7 @@ class OthersInTheSpool(Case):
         with self.assertRaises(Unknown):
             self.gate(wait=0.5).ask("x", {}, id="r")
 
+    @mock.patch("spoolgate._spool.CONTESTED_S", 60)
     def test_the_same_id_by_two_senders(self):
         def play(name, _):
             self.answer("r.json", done("another's"))
@@ -282,6 +283,7 @@ class OthersInTheSpool(Case):
                 self.gate().ask("x", {}, id="r")
         self.assertEqual(caught.exception.code, "REQUEST_ID_CONFLICT")
 
+    @mock.patch("spoolgate._spool.CONTESTED_S", 60)
     def test_a_refusal_that_another_provoked_under_the_same_name(self):
         def play(name, _):
             self.answer(f"{name}.error.json", {"status": "error", "error": {"code": "SIGNATURE_INVALID", "message": "m"}})

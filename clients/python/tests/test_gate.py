@@ -1,6 +1,7 @@
 """The client against a real gate, which `cargo test --test it clients::` prepares and names in the environment."""
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -12,6 +13,7 @@ sys.path.insert(0, os.path.join(HERE, os.pardir, "src"))
 from spoolgate import AsyncGate, Gate, Held, Refused, Unknown, tools  # noqa: E402
 
 HOME = os.environ.get("SPOOLGATE_HOME")
+PID = int(os.environ.get("SPOOLGATE_PID", "0"))
 ORDER = {
     "strategy": "trend", "symbol": "BTC-USD", "side": "buy", "order_type": "limit", "price": 6760, "stop_price": "6600",
     "thesis_slug": "btc-range-long", "planned_entry": Decimal("6760.00"), "planned_stop": 6600,
@@ -39,11 +41,14 @@ class RealGate(unittest.TestCase):
         self.assertEqual(self.gate.send(request.bytes), done)
         self.assertEqual([order["order_id"] for order in self.gate.orders()].count(done["order_id"]), 1)
 
-        # Silence: the same bytes later, done once.
-        self.gate.wait = 0
-        with self.assertRaises(Unknown) as caught:
-            self.gate.cancel_order(order_id=done["order_id"])
-        self.gate.wait = 60
+        # A gate that stands still, then the same bytes: done once.
+        os.kill(PID, signal.SIGSTOP)
+        try:
+            with self.assertRaises(Unknown) as caught:
+                Gate(HOME, key=self.gate.key, wait=0.2).cancel_order(order_id=done["order_id"])
+        finally:
+            os.kill(PID, signal.SIGCONT)
+        caught.exception._gate.wait = 60
         self.assertEqual(caught.exception.again(), caught.exception.again())
         self.assertEqual(self.gate.orders(), [])
 
