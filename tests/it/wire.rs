@@ -324,17 +324,15 @@ fn answers_mean_what_the_vectors_say() {
             let code = answer.error.unwrap().code.to_string();
             let rows = ["/Rejected/checks_failed", "/Held/checks_failed"];
             let rows = rows.iter().find_map(|at| data.pointer(at)?.as_array());
-            let first = rows.and_then(|rows| {
-                let leads = |row: &&Value| row.get("follows_from").is_none();
-                rows.iter().find(leads).or(rows.first())
-            });
+            let named = |row: &&Value| row["check_name"].is_string();
+            let rows: Vec<&Value> = rows.into_iter().flatten().filter(named).collect();
+            let leads = |row: &&&Value| row.get("follows_from").is_none();
+            let first = rows.iter().find(leads).or(rows.first());
             let root = first.map_or(code.as_str(), |row| row["check_name"].as_str().unwrap());
             assert_eq!(Some(root), vector.root.as_deref(), "{name}");
-            assert_eq!(
-                text("/Rejected/headroom/max_size"),
-                vector.max_size.as_deref(),
-                "{name}"
-            );
+            let size = text("/Rejected/headroom/max_size");
+            let size = size.filter(|size| size.parse().is_ok_and(f64::is_finite));
+            assert_eq!(size, vector.max_size.as_deref(), "{name}");
             assert_eq!(text("/Held/hold_id"), vector.hold_id.as_deref(), "{name}");
         }
         assert!(Time::parse(&answer.timestamp.to_string()).is_ok());

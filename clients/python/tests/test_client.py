@@ -67,7 +67,8 @@ class Case(unittest.TestCase):
         """Publishes as a gate does: a hidden file, then renamed."""
         hidden = self.path(folder, f".{name}.tmp")
         with open(hidden, "w", encoding="utf-8") as file:
-            file.write(whole if isinstance(whole, str) else json.dumps({"requestId": "", "auditRef": "1", **whole}))
+            id = "" if name.endswith(".error.json") else name[: -len(".json")].lstrip("+")
+            file.write(whole if isinstance(whole, str) else json.dumps({"requestId": id, "auditRef": "1", **whole}))
         os.rename(hidden, self.path(folder, name))
 
     @contextlib.contextmanager
@@ -224,7 +225,8 @@ class Silence(Case):
 
     def test_an_answer_is_read_when_it_is_whole(self):
         def play(name, _):
-            for part in ("", "{", json.dumps(done())[:-1], "\0\0\0", "{}", '{"status":"maybe"}'):
+            another = json.dumps({"requestId": name.upper(), **done(666)})  # as where a file system ignores case
+            for part in ("", "{", json.dumps(done())[:-1], "\0\0\0", "{}", '{"status":"maybe"}', another):
                 self.answer(name, part)
                 time.sleep(0.03)
             self.answer(name, done())

@@ -2,13 +2,16 @@
 import { readFileSync } from "node:fs";
 import { BODIES, Calls } from "./calls.js";
 import { NothingSent, Socket, Spool, now, sleep } from "./spool.js";
-import { Decimal, Key, KeyFileError, Request, decimal, sign } from "./wire.js";
+import { Decimal, Key, KeyFileError, NUMBER, Request, decimal, sign } from "./wire.js";
 
 export { Decimal, Key, KeyFileError, Request, decimal, sign };
 
 const FRESH_S = 240; // a gate refuses requests that are older than 300 s by its own clock
 const TOOLS = JSON.parse(readFileSync(new URL("./tools.json", import.meta.url), "utf8"));
 export const GROUPS = [...new Set(TOOLS.flatMap((tool) => tool.groups))].sort();
+
+const dict = (value) => (value !== null && typeof value === "object" && !Array.isArray(value) ? value : {});
+const rowsOf = (value) => (Array.isArray(value) ? value.filter((row) => row !== null && typeof row === "object") : []);
 
 /** An error of a request. Keep `request.bytes` to send it again. */
 export class GateError extends Error {
@@ -42,22 +45,24 @@ export class Refused extends GateError {
   #last;
 
   constructor(answer, request, gate) {
-    const { error, data } = answer.whole;
-    super(`${error?.code}: ${error?.message}`, request, gate);
+    const error = dict(answer.whole.error);
+    super(`${error.code}: ${error.message}`, request, gate);
     this.answer = answer.whole;
-    this.data = data ?? {};
-    this.code = String(error?.code);
-    this.reason = String(error?.message);
-    this.retry = this.data.retry ?? "never";
-    this.retryAfterMs = this.data.retry_after_ms ?? this.data.retryAfterMs;
-    this.faults = this.data.faults ?? [];
-    const body = this.data.Rejected ?? this.data.Held ?? {};
-    const rows = body.checks_failed ?? [];
+    this.data = dict(answer.whole.data);
+    this.code = String(error.code);
+    this.reason = String(error.message);
+    this.retry = String(this.data.retry ?? "never");
+    const waitMs = this.data.retry_after_ms ?? this.data.retryAfterMs;
+    this.retryAfterMs = Number.isSafeInteger(waitMs) ? waitMs : undefined;
+    this.faults = rowsOf(this.data.faults);
+    // What an adapter of the operator answers is here too, so nothing is taken for granted: a decision must be reported.
+    const body = dict(this.data.Rejected ?? this.data.Held);
+    const rows = rowsOf(body.checks_failed).filter((one) => typeof one.check_name === "string");
     const row = rows.find((one) => !("follows_from" in one)) ?? rows[0];
     const { check_name: name = this.code, reason: message = this.reason, value, limit, unit } = row ?? {};
     this.root = { name, message: message ?? this.reason, value, limit, unit };
-    const size = body.headroom?.max_size;
-    this.maxSize = size === undefined ? undefined : decimal(size);
+    const size = dict(body.headroom).max_size;
+    this.maxSize = typeof size === "string" && NUMBER.test(size) ? decimal(size) : undefined;
     this.#last = answer;
   }
 
@@ -70,8 +75,8 @@ export class Refused extends GateError {
 export class Held extends Refused {
   constructor(answer, request, gate) {
     super(answer, request, gate);
-    this.holdId = this.data.Held?.hold_id ?? "";
-    this.expiresAt = this.data.Held?.expires_at ?? "";
+    this.holdId = String(dict(this.data.Held).hold_id ?? "");
+    this.expiresAt = String(dict(this.data.Held).expires_at ?? "");
   }
 
   /** Waits for the final answer, and returns or throws it; throws itself again if none came. */
@@ -201,7 +206,7 @@ function loud(data) {
   if (Array.isArray(data)) return data.map(loud);
   if (data === null || typeof data !== "object") return data;
   const { checks_passed: passed, ...rest } = data;
-  const left = (passed ?? []).filter((row) => row.reason || row.warning);
+  const left = Array.isArray(passed) ? passed.filter((row) => row?.reason || row?.warning) : passed;
   const found = Object.fromEntries(Object.entries(rest).map(([name, part]) => [name, loud(part)]));
-  return left.length ? { ...found, checks_passed: left } : found;
+  return left === undefined || left.length === 0 ? found : { ...found, checks_passed: left };
 }

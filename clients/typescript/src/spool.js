@@ -74,7 +74,7 @@ export class Spool {
   /** Returns the answer that replaces an interim one. */
   async nextAnswer(request, last, deadline) {
     for await (const _ of looks(deadline)) {
-      const found = this.fresh(request.fileName, last.version);
+      const found = this.fresh(request.fileName, last.version, request.id);
       if (found && found.outcome !== "held") return found;
     }
     return undefined;
@@ -94,15 +94,16 @@ export class Spool {
     return found && version(found);
   }
 
-  /** The answer in a file, if it is another version than `before`. */
-  fresh(name, before) {
+  /** The answer in a file, if it is another version than `before`, and to the request of this id. */
+  fresh(name, before, id) {
     let fd;
     try {
       fd = within(this.home, this.out, (path) => fs.openSync(`${path}/${name}`, O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
       const found = fs.fstatSync(fd, { bigint: true });
       if (version(found) === before || !found.isFile() || found.size > ANSWER_BYTES_MAX) return undefined;
       const read = readAnswer(fs.readFileSync(fd));
-      return read && { ...read, version: version(found) };
+      const isOurs = read && (id === undefined || read.whole.requestId === id);
+      return isOurs ? { ...read, version: version(found) } : undefined;
     } catch {
       return undefined;
     } finally {
@@ -131,7 +132,7 @@ export class Spool {
         }
         for (let more = 0; !sent; more += 1) {
           const name = more ? `${stem}.${more}.json` : `${stem}.json`;
-          const found = new Sent(this, request.fileName, name, inode, more > 0);
+          const found = new Sent(this, request, name, inode, more > 0);
           try {
             fs.linkSync(hidden, `${folder}/${name}`);
             sent = found;
@@ -163,9 +164,9 @@ export class Spool {
 
 /** A file that was handed in, and where its answer will be. */
 class Sent {
-  constructor(spool, idName, name, inode, isContested) {
-    Object.assign(this, { spool, idName, name, inode, isContested });
-    this.before = spool.version(spool.out, idName);
+  constructor(spool, request, name, inode, isContested) {
+    Object.assign(this, { spool, request, name, inode, isContested });
+    this.before = spool.version(spool.out, request.fileName);
     this.beforeError = spool.version(spool.out, `${name}.error.json`);
   }
 
@@ -173,7 +174,7 @@ class Sent {
    *  sender's that used the same name: so neither counts while this file waits, or while the other may follow. */
   look() {
     const isWaiting = this.spool.stat(this.spool.new, this.name)?.ino === this.inode; // before the answers: they come after it was taken
-    const byId = this.spool.fresh(this.idName, this.before);
+    const byId = this.spool.fresh(this.request.fileName, this.before, this.request.id);
     if (isWaiting) {
       if (byId) [this.before, this.isContested] = [byId.version, true];
       return undefined;

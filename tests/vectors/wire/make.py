@@ -336,6 +336,14 @@ def answers():
     yield answer("line-separators", "done", '{"s":"\u2028\\u2029"}')
     yield answer("code-of-a-later-version", "refused", '{"retry":"new_id","more":1}', "BRAND_NEW", root="BRAND_NEW", retry="new_id")
     yield answer("members-of-a-later-version", "done", accepted, whole=lambda text: text.replace(',"auditRef"', ',"later":[1],"auditRef"'), order_id="o-23")
+    for name, data in {
+        "data-is-a-list": "[1]", "data-is-a-text": '"Rejected"', "rejected-is-a-text": '{"Rejected":"no","retry":"never"}',
+        "rows-are-no-rows": '{"Rejected":{"checks_failed":[1,null,{"passed":false}],"headroom":"x"},"retry":"never"}',
+        "rows-are-no-list": '{"Rejected":{"checks_failed":{"check_name":"x"},"headroom":{"max_size":5}},"retry":"never"}',
+        "size-is-no-number": '{"Rejected":{"headroom":{"max_size":"NaN"}},"retry":"never"}',
+    }.items():
+        yield answer(name, "refused", data, "ADAPTER_FAILED", root="ADAPTER_FAILED", retry="never")
+    yield answer("held-without-a-hold", "held", '{"Held":null}', "HELD", root="HELD", retry="never")
     yield answer("without-line-end", "done", accepted, whole=lambda text: text.rstrip("\n"), order_id="o-23")
     for name, whole in {
         "empty-file": lambda text: "", "half-file": lambda text: text[:60], "all-but-the-brace": lambda text: text[:-2],

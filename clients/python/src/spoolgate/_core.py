@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from decimal import Decimal
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Union
@@ -11,7 +12,16 @@ from ._methods import BODIES, AsyncCalls, Calls
 from ._spool import Answer, NothingSent, Path, Socket, Spool, Steps
 from ._wire import Json, Key, Request, sign
 
+NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 FRESH_S = 240.0  # a gate refuses requests that are older than 300 s by its own clock
+
+
+def _dict(value: Any) -> Dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _rows(value: Any) -> List[Dict[str, Any]]:
+    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 
 
 class Root(NamedTuple):
@@ -48,25 +58,26 @@ class Refused(GateError):
     """The gate refused. ``retry`` says what may be sent now: ``same_id``, ``new_id``, ``after`` or ``never``."""
 
     def __init__(self, answer: Answer, request: Request, gate: Any) -> None:
-        error, data = answer.whole.get("error"), answer.whole.get("data")
-        error, data = (part if isinstance(part, dict) else {} for part in (error, data))
+        error, data = _dict(answer.whole.get("error")), _dict(answer.whole.get("data"))
         super().__init__(f"{error.get('code')}: {error.get('message')}", request, gate)
         self.answer: Dict[str, Any] = answer.whole
         self.data: Dict[str, Any] = data
         self.code: str = str(error.get("code"))
         self.message: str = str(error.get("message"))
-        self.retry: str = data.get("retry", "never")
-        self.retry_after_ms: Optional[int] = data.get("retry_after_ms", data.get("retryAfterMs"))
-        self.faults: List[Dict[str, Any]] = data.get("faults", [])
-        body = data.get("Rejected") or data.get("Held") or {}
-        rows = body.get("checks_failed") or []
+        self.retry: str = str(data.get("retry", "never"))
+        wait_ms = data.get("retry_after_ms", data.get("retryAfterMs"))
+        self.retry_after_ms: Optional[int] = wait_ms if isinstance(wait_ms, int) else None
+        self.faults: List[Dict[str, Any]] = _rows(data.get("faults"))
+        # What an adapter of the operator answers is here too, so nothing is taken for granted: a decision must be reported.
+        body = _dict(data.get("Rejected")) or _dict(data.get("Held"))
+        rows = [row for row in _rows(body.get("checks_failed")) if isinstance(row.get("check_name"), str)]
         row = next((row for row in rows if "follows_from" not in row), rows[0] if rows else None)
         self.root = Root(self.code, self.message)
         if row is not None:
             said = row.get("reason") or self.message
             self.root = Root(row["check_name"], said, row.get("value"), row.get("limit"), row.get("unit"))
-        size = (body.get("headroom") or {}).get("max_size")
-        self.max_size: Optional[Decimal] = None if size is None else Decimal(size)
+        size = _dict(body.get("headroom")).get("max_size")
+        self.max_size: Optional[Decimal] = Decimal(size) if isinstance(size, str) and NUMBER.fullmatch(size) else None
         self._last = answer
 
     @property
@@ -81,9 +92,9 @@ class Held(Refused):
 
     def __init__(self, answer: Answer, request: Request, gate: Any) -> None:
         super().__init__(answer, request, gate)
-        held = self.data.get("Held") or {}
-        self.hold_id: str = held.get("hold_id", "")
-        self.expires_at: str = held.get("expires_at", "")
+        held = _dict(self.data.get("Held"))
+        self.hold_id: str = str(held.get("hold_id", ""))
+        self.expires_at: str = str(held.get("expires_at", ""))
 
     def wait(self, seconds: float) -> Any:
         """Waits for the final answer, and returns or raises it; raises itself again if none came."""

@@ -96,7 +96,7 @@ class Spool:
     def next_answer(self, request: Request, last: Answer, deadline: float) -> Steps:
         """Returns the answer that replaces an interim one."""
         for pause in pauses(deadline):
-            found = self.fresh(request.file_name, last.version)
+            found = self.fresh(request.file_name, last.version, request.id)
             if found and found.outcome != "held":
                 return found
             yield pause
@@ -111,8 +111,8 @@ class Spool:
         except OSError:
             return None
 
-    def fresh(self, name: str, before: Version) -> Optional[Answer]:
-        """The answer in a file, if it is another version than ``before``."""
+    def fresh(self, name: str, before: Version, id: Optional[str] = None) -> Optional[Answer]:
+        """The answer in a file, if it is another version than ``before``, and to the request of this id."""
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
             with Folder(self.home, *self.out) as folder:
@@ -125,7 +125,8 @@ class Spool:
                 read = read_answer(file.read(ANSWER_BYTES_MAX))
         except OSError:
             return None
-        return Answer(*read, version) if read else None
+        is_ours = read and (id is None or read[1].get("requestId") == id)
+        return Answer(*read, version) if read and is_ours else None
 
     def _hand_in(self, request: Request) -> Sent:
         """Links the whole and durable file to its name. An ``OSError`` means that nothing was handed in."""
@@ -161,14 +162,14 @@ class Spool:
                     os.close(readable)
             except OSError:
                 pass  # agents cannot read the flat spool, and the request is handed in whether this succeeds or not
-        return Sent(self, request.file_name, name, inode, before, more > 0)
+        return Sent(self, request, name, inode, before, more > 0)
 
 
 class Sent:
     """A file that was handed in, and where its answer will be."""
 
-    def __init__(self, spool: Spool, id_name: str, name: str, inode: int, before: Tuple[Version, Version], more: bool) -> None:
-        self.spool, self.id_name, self.name, self.inode = spool, id_name, name, inode
+    def __init__(self, spool: Spool, request: Request, name: str, inode: int, before: Tuple[Version, Version], more: bool) -> None:
+        self.spool, self.request, self.name, self.inode = spool, request, name, inode
         self.before, self.before_error = before
         self.is_contested, self.since = more, None  # type: bool, Optional[float]
 
@@ -181,14 +182,14 @@ class Sent:
         """The answer to this file. One under the id may be another file's that has the same id, and one under the file's name
         another sender's that used the same name: so neither counts while this file waits, or while the other may follow."""
         is_waiting = self.waits()  # before the answers: they come after the file was taken
-        by_id = self.spool.fresh(self.id_name, self.before)
+        by_id = self.spool.fresh(self.request.file_name, self.before, self.request.id)
         if is_waiting:
             if by_id:
                 self.before, self.is_contested = by_id.version, True
             return None
         by_name = self.spool.fresh(f"{self.name}.error.json", self.before_error)
-        is_conflict = by_name and (by_name.whole.get("error") or {}).get("code") == "REQUEST_ID_CONFLICT"
-        if by_id and by_name and is_conflict:
+        error = by_name and by_name.whole.get("error")
+        if by_id and by_name and isinstance(error, dict) and error.get("code") == "REQUEST_ID_CONFLICT":
             return by_name
         if by_id and not self.is_contested:
             return by_id

@@ -93,6 +93,7 @@ def _loud(data: Any) -> Any:
         return [_loud(part) for part in data]
     if not isinstance(data, dict):
         return data
-    passed = [row for row in data.get("checks_passed") or [] if row.get("reason") or row.get("warning")]
+    passed = data.get("checks_passed")
+    passed = [row for row in passed if not isinstance(row, dict) or row.get("reason") or row.get("warning")] if isinstance(passed, list) else passed
     found = {name: _loud(part) for name, part in data.items() if name != "checks_passed"}
     return {**found, "checks_passed": passed} if passed else found
