@@ -6,6 +6,7 @@ usage: python3 generate.py [--check]
 With --check it writes nothing and ends with 1 if a file is not what it would write. A test compares tools.json with the
 gate's own table of tools.
 """
+
 import json, keyword, os, re, sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -24,7 +25,11 @@ def schema(name):
 def bare(node):
     """A schema without words, to recognise equal ones."""
     if isinstance(node, dict):
-        return {key: bare(value) for key, value in node.items() if key not in ("description", "title", "$id", "$schema", "examples")}
+        return {
+            key: bare(value)
+            for key, value in node.items()
+            if key not in ("description", "title", "$id", "$schema", "examples")
+        }
     return [bare(part) for part in node] if isinstance(node, list) else node
 
 
@@ -53,11 +58,15 @@ class Types:
             return write.literal(node["enum"])
         for union in ("anyOf", "oneOf"):
             if union in node and "properties" not in node:
-                return write.union([self.of(part, f"{name}{n + 1}" if n else name, is_sent) for n, part in enumerate(node[union])])
+                return write.union(
+                    [self.of(part, f"{name}{n + 1}" if n else name, is_sent) for n, part in enumerate(node[union])]
+                )
         some = kinds(node)
         if {"number", "string"} <= set(some):
             rest = [kind for kind in some if kind not in ("number", "string")]
-            return write.union([write.AMOUNT if is_sent else write.BASIC["string"]] + [write.BASIC[kind] for kind in rest])
+            return write.union(
+                [write.AMOUNT if is_sent else write.BASIC["string"]] + [write.BASIC[kind] for kind in rest]
+            )
         return write.union([self.one(kind, node, name, is_sent) for kind in some]) if some else write.ANY
 
     def one(self, kind, node, name, is_sent):
@@ -76,7 +85,10 @@ class Types:
             self.names.add(name)
             self.known[key] = name
             required = set(node.get("required", []))
-            rows = [(member, self.of(part, name + camel(member), is_sent), member in required, part.get("description", "")) for member, part in members.items()]
+            rows = [
+                (member, self.of(part, name + camel(member), is_sent), member in required, part.get("description", ""))
+                for member, part in members.items()
+            ]
             self.texts.append(self.language.record(name, rows, node.get("description", "")))
         return self.known[key]
 
@@ -84,7 +96,9 @@ class Types:
 class Python:
     ANY, MAP, AMOUNT = "Any", "Dict[str, Any]", "Amount"
     BASIC = {"string": "str", "integer": "int", "number": "Union[Decimal, int]", "boolean": "bool", "null": "None"}
-    literal = staticmethod(lambda values: f"Literal[{', '.join(json.dumps(value) if isinstance(value, str) else repr(value) for value in values)}]")
+    literal = staticmethod(
+        lambda values: f"Literal[{', '.join(json.dumps(value) if isinstance(value, str) else repr(value) for value in values)}]"
+    )
     array = staticmethod(lambda inner: f"List[{inner}]")
 
     @staticmethod
@@ -109,7 +123,13 @@ class Python:
 
 class TypeScript:
     ANY, MAP, AMOUNT = "unknown", "Record<string, unknown>", "Amount"
-    BASIC = {"string": "string", "integer": "number | bigint", "number": "number | Decimal", "boolean": "boolean", "null": "null"}
+    BASIC = {
+        "string": "string",
+        "integer": "number | bigint",
+        "number": "number | Decimal",
+        "boolean": "boolean",
+        "null": "null",
+    }
     literal = staticmethod(lambda values: " | ".join(json.dumps(value) for value in values))
     array = staticmethod(lambda inner: f"Array<{inner}>")
 
@@ -121,7 +141,11 @@ class TypeScript:
     @staticmethod
     def record(name, rows, _):
         quoted = lambda member: member if member.isidentifier() else json.dumps(member)
-        return f"export interface {name} {{\n" + "".join(f"  {quoted(m)}{'' if needed else '?'}: {kind};\n" for m, kind, needed, _ in rows) + "}\n"
+        return (
+            f"export interface {name} {{\n"
+            + "".join(f"  {quoted(m)}{'' if needed else '?'}: {kind};\n" for m, kind, needed, _ in rows)
+            + "}\n"
+        )
 
 
 def body_of(action):
@@ -157,19 +181,33 @@ def python(calls):
             bodies[action] = variant
     head = f'"""{NOTE}"""\n\nfrom decimal import Decimal\nfrom typing import Any, Dict, List, Literal, TypedDict, Union\n\nAmount = Union[Decimal, int, str]\n'
     text = head + "".join(f"\n\n{part}" for part in types.texts)
-    lines = [f'"""{NOTE}"""\n# mypy: disable-error-code="no-any-return"\n\nfrom __future__ import annotations\n\nfrom typing import TYPE_CHECKING, Any, Awaitable, Dict, List, Mapping, Optional, Union\n']
-    lines.append("if TYPE_CHECKING:\n    from typing_extensions import Unpack\n\n    from ._types import *  # noqa: F403\n")
-    lines.append("Json = Union[str, bytes, Mapping[str, Any]]\n\n# The member of an answer's data that holds what was asked for.")
-    lines.append("BODIES = {\n" + "".join(f'    "{action}": "{variant}",\n' for action, variant in bodies.items()) + "}\n")
+    lines = [
+        f'"""{NOTE}"""\n# mypy: disable-error-code="no-any-return"\n\nfrom __future__ import annotations\n\nfrom typing import TYPE_CHECKING, Any, Awaitable, Dict, List, Mapping, Optional, Union\n'
+    ]
+    lines.append(
+        "if TYPE_CHECKING:\n    from typing_extensions import Unpack\n\n    from ._types import *  # noqa: F403\n"
+    )
+    lines.append(
+        "Json = Union[str, bytes, Mapping[str, Any]]\n\n# The member of an answer's data that holds what was asked for."
+    )
+    lines.append(
+        "BODIES = {\n" + "".join(f'    "{action}": "{variant}",\n' for action, variant in bodies.items()) + "}\n"
+    )
     for kind, result in (("Calls", "%s"), ("AsyncCalls", "Awaitable[%s]")):
-        lines.append(f'\nclass {kind}:\n    """A method for each action of agents, feeds and bridges. ``id`` is random if it is not given."""\n')
-        lines.append("    def _call(self, action: str, payload: Mapping[str, Any], id: Optional[str], causality: Optional[Json]) -> Any:\n        raise NotImplementedError\n")
+        lines.append(
+            f'\nclass {kind}:\n    """A method for each action of agents, feeds and bridges. ``id`` is random if it is not given."""\n'
+        )
+        lines.append(
+            "    def _call(self, action: str, payload: Mapping[str, Any], id: Optional[str], causality: Optional[Json]) -> Any:\n        raise NotImplementedError\n"
+        )
         for name, action in calls:
             payload = "" if sent[name] == Python.MAP else f", **payload: Unpack[{sent[name]}]"
             # A payload of one of several forms is a mapping, not keywords.
             if sent[name].startswith("Union"):
                 payload = ", **payload: Any"
-            lines.append(f"    def {name}(self, *, id: Optional[str] = None, causality: Optional[Json] = None{payload}) -> {result % got[name]}:")
+            lines.append(
+                f"    def {name}(self, *, id: Optional[str] = None, causality: Optional[Json] = None{payload}) -> {result % got[name]}:"
+            )
             lines.append(f'        """{words(action)}"""' if words(action) else f'        """`{action}`."""')
             lines.append(f'        return self._call("{action}", {"payload" if payload else "{}"}, id, causality)\n')
     return {"_types.py": text, "_methods.py": "\n".join(lines)}
@@ -187,14 +225,22 @@ def typescript(calls):
     code = [f"// {NOTE}\n\n// The member of an answer's data that holds what was asked for."]
     code.append("export const BODIES = " + json.dumps(bodies, indent=2) + ";\n")
     code.append("/** A method for each action of agents, feeds and bridges. */\nexport class Calls {")
-    types_of = [f'// {NOTE}\nimport type {{ Decimal, Options }} from "./index.js";\n\nexport type Amount = string | bigint | number | Decimal;\n']
+    types_of = [
+        f'// {NOTE}\nimport type {{ Decimal, Options }} from "./index.js";\n\nexport type Amount = string | bigint | number | Decimal;\n'
+    ]
     types_of += types.texts
-    types_of.append("/** A method for each action of agents, feeds and bridges. */\nexport declare abstract class Calls {")
+    types_of.append(
+        "/** A method for each action of agents, feeds and bridges. */\nexport declare abstract class Calls {"
+    )
     for name, action in calls:
         has_payload = sent[name] != TypeScript.MAP
-        code.append(f'  {lower(name)}({"payload, " if has_payload else ""}options) {{\n    return this.ask("{action}", {"payload" if has_payload else "{}"}, options);\n  }}\n')
+        code.append(
+            f'  {lower(name)}({"payload, " if has_payload else ""}options) {{\n    return this.ask("{action}", {"payload" if has_payload else "{}"}, options);\n  }}\n'
+        )
         first = f"payload: {sent[name]}, " if has_payload else ""
-        types_of.append(f"  /** {words(action) or action} */\n  {lower(name)}({first}options?: Options): Promise<{got[name]}>;")
+        types_of.append(
+            f"  /** {words(action) or action} */\n  {lower(name)}({first}options?: Options): Promise<{got[name]}>;"
+        )
     return {"calls.js": "\n".join(code).rstrip() + "\n}\n", "calls.d.ts": "\n".join(types_of) + "\n}\n"}
 
 
@@ -208,11 +254,24 @@ def for_models(node):
         return {"type": "string", "description": "amount as text, such as 0.01"}
     found = {}
     for key, value in node.items():
-        if key in ("$id", "$schema", "title", "pattern", "examples", "not", "format", "default", "minLength", "maxLength"):
+        if key in (
+            "$id",
+            "$schema",
+            "title",
+            "pattern",
+            "examples",
+            "not",
+            "format",
+            "default",
+            "minLength",
+            "maxLength",
+        ):
             continue
         if key == "description" and len(value) > TEXT_MAX:
             continue
-        found[key] = {name: for_models(part) for name, part in value.items()} if key == "properties" else for_models(value)
+        found[key] = (
+            {name: for_models(part) for name, part in value.items()} if key == "properties" else for_models(value)
+        )
     return found
 
 

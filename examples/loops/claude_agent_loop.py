@@ -5,6 +5,7 @@ usage: python3 claude_agent_loop.py HOME KEYFILE TASK
 
 Needs `pip install claude-agent-sdk ./clients/python` and the provider's key in the environment.
 """
+
 import asyncio, sys
 
 from claude_agent_sdk import ClaudeAgentOptions, create_sdk_mcp_server, query, tool as sdk_tool

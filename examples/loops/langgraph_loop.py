@@ -5,6 +5,7 @@ usage: python3 langgraph_loop.py HOME KEYFILE MODEL TASK    (MODEL as `init_chat
 
 Needs `pip install langgraph langchain ./clients/python` and the key of the model's provider in the environment.
 """
+
 import sys
 
 from langchain_core.tools import StructuredTool
@@ -13,7 +14,9 @@ from spoolgate import Gate, tools
 
 def of(tool):
     call = lambda **arguments: tool["call"](arguments)
-    return StructuredTool(name=tool["name"], description=tool["description"], args_schema=tool["input_schema"], func=call)
+    return StructuredTool(
+        name=tool["name"], description=tool["description"], args_schema=tool["input_schema"], func=call
+    )
 
 
 if __name__ == "__main__":

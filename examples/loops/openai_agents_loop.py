@@ -5,6 +5,7 @@ usage: python3 openai_agents_loop.py HOME KEYFILE TASK
 
 Needs `pip install openai-agents ./clients/python` and the provider's key in the environment.
 """
+
 import sys
 
 from agents import Agent, FunctionTool, Runner

@@ -6,6 +6,7 @@ usage: python3 plain.py HOME KEYFILE TASK MODEL [ARGUMENT ...]
 MODEL is a command. It gets {"messages":[..],"tools":[..]} as JSON on standard input, and writes {"call":{"name","arguments"}} or
 {"text"}. The gate checks each call; what it refuses goes back to the model as text. Needs `pip install ./clients/python`.
 """
+
 import json, subprocess, sys
 
 from spoolgate import Gate, tools
@@ -28,7 +29,9 @@ def loop(model, gate, task, groups=("trading",)):
 
 
 def command(arguments):
-    return lambda asked: json.loads(subprocess.run(arguments, input=json.dumps(asked), capture_output=True, text=True, check=True).stdout)
+    return lambda asked: json.loads(
+        subprocess.run(arguments, input=json.dumps(asked), capture_output=True, text=True, check=True).stdout
+    )
 
 
 if __name__ == "__main__":

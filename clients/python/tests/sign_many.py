@@ -2,6 +2,7 @@
 
 usage: python3 sign_many.py KEYFILE
 """
+
 import json, os, sys
 from decimal import Decimal
 

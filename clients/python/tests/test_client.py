@@ -1,4 +1,5 @@
 """The client against a gate that is played here, on a good day and on all others."""
+
 import asyncio
 import contextlib
 import errno
@@ -20,7 +21,19 @@ from unittest import mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, os.pardir, "src"))
-from spoolgate import AsyncGate, Gate, Held, Key, KeyFileError, NotSent, RateLimited, Refused, Unknown, sign, tools  # noqa: E402
+from spoolgate import (
+    AsyncGate,
+    Gate,
+    Held,
+    Key,
+    KeyFileError,
+    NotSent,
+    RateLimited,
+    Refused,
+    Unknown,
+    sign,
+    tools,
+)  # noqa: E402
 from spoolgate._wire import to_json  # noqa: E402
 
 SECRET = "0123456789abcdef" * 4
@@ -38,7 +51,11 @@ def later(retry="after", wait_ms=20):
     return {"status": "rate_limited", "error": code, "data": {"retry": retry, "retry_after_ms": wait_ms}}
 
 
-HELD = {"status": "requires_approval", "error": {"code": "HELD", "message": "held"}, "data": {"Held": {"hold_id": "h-1", "expires_at": "x"}}}
+HELD = {
+    "status": "requires_approval",
+    "error": {"code": "HELD", "message": "held"},
+    "data": {"Held": {"hold_id": "h-1", "expires_at": "x"}},
+}
 
 
 class Case(unittest.TestCase):
@@ -189,13 +206,30 @@ class Refusals(Case):
             self.assertEqual(self.taken[1][1].decode().count(tricky), 2)
 
     def test_tools_say_it_in_words(self):
-        rows = [{"check_name": "max_position", "passed": False, "value": "3", "limit": "1", "unit": "usd", "reason": "too large"}]
-        body = {"Rejected": {"checks_failed": rows, "checks_passed": [{"check_name": "quiet"}], "headroom": {"max_size": "0.5"}}}
+        rows = [
+            {
+                "check_name": "max_position",
+                "passed": False,
+                "value": "3",
+                "limit": "1",
+                "unit": "usd",
+                "reason": "too large",
+            }
+        ]
+        body = {
+            "Rejected": {
+                "checks_failed": rows,
+                "checks_passed": [{"check_name": "quiet"}],
+                "headroom": {"max_size": "0.5"},
+            }
+        }
         no = {"status": "error", "error": {"code": "CHECKS_FAILED", "message": "m"}, "data": body}
         call = {tool["name"]: tool["call"] for tool in tools(self.gate(), ["trading"])}["submit_order"]
         with self.playing(lambda name, _: self.answer(name, no)):
             said = call('{"size": 0.10}')
-        self.assertTrue(said.startswith("refused, max_position: too large (3 usd, limit 1); a size of at most 0.5 would pass\n\n{"))
+        self.assertTrue(
+            said.startswith("refused, max_position: too large (3 usd, limit 1); a size of at most 0.5 would pass\n\n{")
+        )
         self.assertNotIn("quiet", said)
         self.assertIn(b'{"size":0.10}', self.taken[0][1])
         self.assertIn("binary float", call({"size": 0.1}))
@@ -288,7 +322,9 @@ class OthersInTheSpool(Case):
     @mock.patch("spoolgate._spool.CONTESTED_S", 60)
     def test_a_refusal_that_another_provoked_under_the_same_name(self):
         def play(name, _):
-            self.answer(f"{name}.error.json", {"status": "error", "error": {"code": "SIGNATURE_INVALID", "message": "m"}})
+            self.answer(
+                f"{name}.error.json", {"status": "error", "error": {"code": "SIGNATURE_INVALID", "message": "m"}}
+            )
             time.sleep(0.2)
             self.answer(name, done())
 
@@ -316,7 +352,6 @@ class OthersInTheSpool(Case):
         with self.assertRaises(NotSent) as caught:
             self.gate(agent="trend-bot").ask("x", {})
         self.assertIn("user 4321", str(caught.exception))
-
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root")
     def test_an_agents_user_that_cannot_read_the_spool(self):
@@ -443,9 +478,21 @@ class Keys(Case):
     def test_key_files_that_cannot_be_used(self):
         of = lambda **changed: json.dumps({**KEY_FILE, **changed})  # noqa: E731
         for text in (
-            "", "x" + SECRET, SECRET, "[]", of(secret=SECRET.upper()), of(secret=SECRET[:-1]), of(secret=SECRET + "\n"), of(secret=1),
-            of(more="x"), of(algorithm="none"), of() + SECRET, of()[:-1] + f',"secret":"{SECRET}"}}', of() + " " * 4096, "[" * 3000,
-        ):  # fmt: skip
+            "",
+            "x" + SECRET,
+            SECRET,
+            "[]",
+            of(secret=SECRET.upper()),
+            of(secret=SECRET[:-1]),
+            of(secret=SECRET + "\n"),
+            of(secret=1),
+            of(more="x"),
+            of(algorithm="none"),
+            of() + SECRET,
+            of()[:-1] + f',"secret":"{SECRET}"}}',
+            of() + " " * 4096,
+            "[" * 3000,
+        ):
             path = self.key_file(text)
             logged = []
             handler = logging.Handler()
@@ -489,9 +536,15 @@ class Payloads(Case):
 
     def test_numbers(self):
         for value, text in (
-            (Decimal("0.10"), "0.10"), (Decimal("1E+3"), "1000"), (Decimal("-0"), "-0"), (Decimal("1E-10"), "0.0000000001"),
-            (10**30, "1" + "0" * 30), (True, "true"), (None, "null"), (-5, "-5"),
-        ):  # fmt: skip
+            (Decimal("0.10"), "0.10"),
+            (Decimal("1E+3"), "1000"),
+            (Decimal("-0"), "-0"),
+            (Decimal("1E-10"), "0.0000000001"),
+            (10**30, "1" + "0" * 30),
+            (True, "true"),
+            (None, "null"),
+            (-5, "-5"),
+        ):
             self.assertEqual(to_json(value), text)
         for value in (Decimal("NaN"), Decimal("Infinity"), Decimal("-sNaN")):
             with self.assertRaises(ValueError):
@@ -502,13 +555,30 @@ class Payloads(Case):
         for _ in range(70):
             deep = {"a": deep}
         for payload, kind in (
-            ("[]", ValueError), ("{", ValueError), ('{"a":1,"a":2}', ValueError), ('{"a":NaN}', ValueError), (b"\xff", ValueError),
-            ({"s": "\ud83d"}, ValueError), ('{"s":"\ud83d"}', ValueError), ({1: 2}, TypeError), ({"a": {1}}, TypeError),
-            ({"a": b"x"}, TypeError), (deep, ValueError), ('{"a":' * 63 + "{}" + "}" * 63, ValueError), ('{"a":' * 5000 + "1" + "}" * 5000, ValueError),
-        ):  # fmt: skip
+            ("[]", ValueError),
+            ("{", ValueError),
+            ('{"a":1,"a":2}', ValueError),
+            ('{"a":NaN}', ValueError),
+            (b"\xff", ValueError),
+            ({"s": "\ud83d"}, ValueError),
+            ('{"s":"\ud83d"}', ValueError),
+            ({1: 2}, TypeError),
+            ({"a": {1}}, TypeError),
+            ({"a": b"x"}, TypeError),
+            (deep, ValueError),
+            ('{"a":' * 63 + "{}" + "}" * 63, ValueError),
+            ('{"a":' * 5000 + "1" + "}" * 5000, ValueError),
+        ):
             with self.assertRaises(kind):
                 self.gate().sign("x", payload)
-        for more in ({"id": "a/b"}, {"id": "x.error"}, {"id": "x\n"}, {"id": ""}, {"causality": []}, {"causality": {"a": "x" * 8200}}):
+        for more in (
+            {"id": "a/b"},
+            {"id": "x.error"},
+            {"id": "x\n"},
+            {"id": ""},
+            {"causality": []},
+            {"causality": {"a": "x" * 8200}},
+        ):
             with self.assertRaises((ValueError, TypeError)):
                 self.gate().sign("x", {}, **more)
         for action in ("", "X", "a b", "a|b", "a\n"):

@@ -1,4 +1,5 @@
 """The client against a real gate, which `cargo test --test it clients::` prepares and names in the environment."""
+
 import asyncio
 import os
 import signal
@@ -15,9 +16,16 @@ from spoolgate import AsyncGate, Gate, Held, Refused, Unknown, tools  # noqa: E4
 HOME = os.environ.get("SPOOLGATE_HOME")
 PID = int(os.environ.get("SPOOLGATE_PID", "0"))
 ORDER = {
-    "strategy": "trend", "symbol": "BTC-USD", "side": "buy", "order_type": "limit", "price": 6760, "stop_price": "6600",
-    "thesis_slug": "btc-range-long", "planned_entry": Decimal("6760.00"), "planned_stop": 6600,
-}  # fmt: skip
+    "strategy": "trend",
+    "symbol": "BTC-USD",
+    "side": "buy",
+    "order_type": "limit",
+    "price": 6760,
+    "stop_price": "6600",
+    "thesis_slug": "btc-range-long",
+    "planned_entry": Decimal("6760.00"),
+    "planned_stop": 6600,
+}
 
 
 def operator(*arguments):

@@ -1,5 +1,6 @@
 """examples/loops: the plain loop with a model that is played, and the tools of each framework with the real package where it
 is installed, else with a stand-in that has the same call."""
+
 import asyncio
 import importlib
 import json
@@ -25,15 +26,25 @@ class Recorded:
 def stand_ins():
     """Modules in the place of packages, of which the loops use so much."""
     core = types.ModuleType("langchain_core.tools")
-    core.StructuredTool = type("StructuredTool", (Recorded,), {"invoke": lambda self, given: self.named["func"](**given)})
+    core.StructuredTool = type(
+        "StructuredTool", (Recorded,), {"invoke": lambda self, given: self.named["func"](**given)}
+    )
     agents = types.ModuleType("agents")
-    agents.FunctionTool = type("FunctionTool", (Recorded,), {"on_invoke_tool": lambda self, *given: self.given[3](*given)})
+    agents.FunctionTool = type(
+        "FunctionTool", (Recorded,), {"on_invoke_tool": lambda self, *given: self.given[3](*given)}
+    )
     agents.Agent = agents.Runner = Recorded
     sdk = types.ModuleType("claude_agent_sdk")
     sdk.ClaudeAgentOptions = sdk.create_sdk_mcp_server = sdk.query = Recorded
-    sdk.tool = lambda name, description, schema: lambda handler: types.SimpleNamespace(name=name, input_schema=schema, handler=handler)
+    sdk.tool = lambda name, description, schema: lambda handler: types.SimpleNamespace(
+        name=name, input_schema=schema, handler=handler
+    )
     parent = types.ModuleType("langchain_core")
-    return {"langchain_core": {"langchain_core": parent, "langchain_core.tools": core}, "agents": {"agents": agents}, "claude_agent_sdk": {"claude_agent_sdk": sdk}}
+    return {
+        "langchain_core": {"langchain_core": parent, "langchain_core.tools": core},
+        "agents": {"agents": agents},
+        "claude_agent_sdk": {"claude_agent_sdk": sdk},
+    }
 
 
 class Loops(Case):
@@ -53,11 +64,13 @@ class Loops(Case):
         return next(tool for tool in tools(gate, ["trading"]) if tool["name"] == name)
 
     def test_the_plain_loop(self):
-        said = iter([
-            {"call": {"name": "cancel_order", "arguments": '{"order_id":"o-1"}'}},
-            {"call": {"name": "buy_everything", "arguments": {}}},
-            {"text": "done"},
-        ])  # fmt: skip
+        said = iter(
+            [
+                {"call": {"name": "cancel_order", "arguments": '{"order_id":"o-1"}'}},
+                {"call": {"name": "buy_everything", "arguments": {}}},
+                {"text": "done"},
+            ]
+        )
         asked = []
 
         def model(given):

@@ -1,4 +1,5 @@
 """The published vectors (tests/vectors/wire), which the gate and every client agree on."""
+
 import json
 import os
 import sys
@@ -48,7 +49,12 @@ class Vectors(unittest.TestCase):
             with self.subTest(vector["name"]):
                 sent = json.loads(vector["sent"])
                 made = sign(
-                    self.keys[vector["key"]], sent["action"], vector["payload"], sent["id"], vector.get("causality"), sent["timestamp"]
+                    self.keys[vector["key"]],
+                    sent["action"],
+                    vector["payload"],
+                    sent["id"],
+                    vector.get("causality"),
+                    sent["timestamp"],
                 )
                 self.assertEqual(made.payload, vector["payload_min"])
                 self.assertEqual(made.causality, vector.get("causality_min"))

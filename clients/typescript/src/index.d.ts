@@ -40,7 +40,12 @@ export declare class Request {
   readonly ageS: number;
   static parse(bytes: Uint8Array): Promise<Request>;
 }
-export declare function sign(key: Key, action: string, payload: Payload, options?: Options & { at?: string }): Promise<Request>;
+export declare function sign(
+  key: Key,
+  action: string,
+  payload: Payload,
+  options?: Options & { at?: string },
+): Promise<Request>;
 
 /** What refused a request first of all: the check that failed, or the code if no check did. */
 export interface Root {

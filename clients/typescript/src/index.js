@@ -109,7 +109,8 @@ export class Gate extends Calls {
     super();
     this.key = key instanceof Key ? key : new Key(key);
     this.wait = wait;
-    if ((home === undefined) === (socket === undefined)) throw new TypeError("name either the home of the gate or its socket");
+    if ((home === undefined) === (socket === undefined))
+      throw new TypeError("name either the home of the gate or its socket");
     this.#door = home === undefined ? new Socket(socket) : new Spool(home, agent);
   }
 
@@ -180,13 +181,16 @@ function done(body) {
 }
 
 function failed(error) {
-  if (error instanceof Held) return text(`held as ${error.holdId} until ${error.expiresAt}: a person decides; nothing was done yet`, error.data);
-  if (error instanceof RateLimited) return text(`not decided, too much at a time: wait ${error.retryAfterMs ?? 1000} ms`, error.data);
+  if (error instanceof Held)
+    return text(`held as ${error.holdId} until ${error.expiresAt}: a person decides; nothing was done yet`, error.data);
+  if (error instanceof RateLimited)
+    return text(`not decided, too much at a time: wait ${error.retryAfterMs ?? 1000} ms`, error.data);
   if (error instanceof Refused) {
     const { name, message, value, limit, unit } = error.root;
     const measured = value != null && limit != null ? ` (${value} ${unit}, limit ${limit})` : "";
     const size = error.maxSize?.text;
-    const room = size === undefined ? "" : /[1-9]/.test(size) ? `; a size of at most ${size} would pass` : "; no size would pass";
+    const room =
+      size === undefined ? "" : /[1-9]/.test(size) ? `; a size of at most ${size} would pass` : "; no size would pass";
     return text(`refused, ${name}: ${message}${measured}${room}`, error.data);
   }
   if (error instanceof Unknown) {

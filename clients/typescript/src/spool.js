@@ -36,7 +36,8 @@ function within(home, names, use) {
       fd = below;
       const { uid } = fs.fstatSync(fd);
       owner ??= uid;
-      if (depth > 1 && uid !== owner && uid !== 0) throw new Error(`folder \`${name}\` belongs to user ${uid}, not to the gate's user ${owner}`);
+      if (depth > 1 && uid !== owner && uid !== 0)
+        throw new Error(`folder \`${name}\` belongs to user ${uid}, not to the gate's user ${owner}`);
     }
     return use(`/proc/self/fd/${fd}`);
   } finally {
@@ -115,50 +116,54 @@ export class Spool {
   #handIn(request) {
     const random = Buffer.from(crypto.getRandomValues(new Uint8Array(16))).toString("hex");
     const stem = request.fileName.slice(0, -".json".length);
-    return within(this.home, this.out, () => within(this.home, this.tmp, (tmp) => within(this.home, this.new, (folder) => {
-      const hidden = `${tmp}/.${random}.tmp`;
-      const fd = fs.openSync(hidden, O_WRONLY | O_CREAT | O_EXCL, 0o666);
-      let sent;
-      try {
-        let inode;
-        try {
-          fs.writeFileSync(fd, request.bytes);
-          const { mode, ino } = fs.fstatSync(fd, { bigint: true });
-          fs.fchmodSync(fd, (Number(mode) & 0o777) | 0o040); // the gate may read it by its group
-          fs.fsyncSync(fd);
-          inode = ino;
-        } finally {
-          fs.closeSync(fd);
-        }
-        for (let more = 0; !sent; more += 1) {
-          const name = more ? `${stem}.${more}.json` : `${stem}.json`;
-          const found = new Sent(this, request, name, inode, more > 0);
+    return within(this.home, this.out, () =>
+      within(this.home, this.tmp, (tmp) =>
+        within(this.home, this.new, (folder) => {
+          const hidden = `${tmp}/.${random}.tmp`;
+          const fd = fs.openSync(hidden, O_WRONLY | O_CREAT | O_EXCL, 0o666);
+          let sent;
           try {
-            fs.linkSync(hidden, `${folder}/${name}`);
-            sent = found;
-          } catch (error) {
-            if (error.code !== "EEXIST") throw error;
+            let inode;
+            try {
+              fs.writeFileSync(fd, request.bytes);
+              const { mode, ino } = fs.fstatSync(fd, { bigint: true });
+              fs.fchmodSync(fd, (Number(mode) & 0o777) | 0o040); // the gate may read it by its group
+              fs.fsyncSync(fd);
+              inode = ino;
+            } finally {
+              fs.closeSync(fd);
+            }
+            for (let more = 0; !sent; more += 1) {
+              const name = more ? `${stem}.${more}.json` : `${stem}.json`;
+              const found = new Sent(this, request, name, inode, more > 0);
+              try {
+                fs.linkSync(hidden, `${folder}/${name}`);
+                sent = found;
+              } catch (error) {
+                if (error.code !== "EEXIST") throw error;
+              }
+            }
+          } finally {
+            try {
+              fs.unlinkSync(hidden);
+            } catch (error) {
+              if (!sent) throw error;
+            }
           }
-        }
-      } finally {
-        try {
-          fs.unlinkSync(hidden);
-        } catch (error) {
-          if (!sent) throw error;
-        }
-      }
-      try {
-        const readable = fs.openSync(folder, O_RDONLY | O_DIRECTORY);
-        try {
-          fs.fsyncSync(readable);
-        } finally {
-          fs.closeSync(readable);
-        }
-      } catch {
-        // Agents cannot read the flat spool, and the request is handed in whether this succeeds or not.
-      }
-      return sent;
-    })));
+          try {
+            const readable = fs.openSync(folder, O_RDONLY | O_DIRECTORY);
+            try {
+              fs.fsyncSync(readable);
+            } finally {
+              fs.closeSync(readable);
+            }
+          } catch {
+            // Agents cannot read the flat spool, and the request is handed in whether this succeeds or not.
+          }
+          return sent;
+        }),
+      ),
+    );
   }
 }
 

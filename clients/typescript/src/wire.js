@@ -10,7 +10,12 @@ const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z$/;
 export const NUMBER = /^-?(0|[1-9][0-9]*)(\.[0-9]+)?$/;
 const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]/gs;
 const WHITE_SPACE = /("[^"\\]*(?:\\.[^"\\]*)*")|[ \t\r\n]+/gs;
-const OUTCOMES = new Map([["success", "done"], ["error", "refused"], ["requires_approval", "held"], ["rate_limited", "rate_limited"]]);
+const OUTCOMES = new Map([
+  ["success", "done"],
+  ["error", "refused"],
+  ["requires_approval", "held"],
+  ["rate_limited", "rate_limited"],
+]);
 // Before the 32 bytes of an Ed25519 seed, this makes them a PKCS #8 key (RFC 8410).
 const PKCS8 = Buffer.from("302e020100300506032b657004220420", "hex");
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
@@ -29,10 +34,13 @@ export class Key {
     let length = 0;
     try {
       const { mode } = fstatSync(fd);
-      if ((mode & constants.S_IFMT) !== constants.S_IFREG) throw new KeyFileError(`key file \`${path}\` is not a regular file`);
+      if ((mode & constants.S_IFMT) !== constants.S_IFREG)
+        throw new KeyFileError(`key file \`${path}\` is not a regular file`);
       const rights = (mode & 0o7777).toString(8).padStart(4, "0");
-      if (mode & 0o077) throw new KeyFileError(`key file \`${path}\` has mode ${rights}, so others can use it: chmod 600 it`);
-      for (let got; length < data.length && (got = readSync(fd, data, length, data.length - length, null)) > 0; ) length += got;
+      if (mode & 0o077)
+        throw new KeyFileError(`key file \`${path}\` has mode ${rights}, so others can use it: chmod 600 it`);
+      for (let got; length < data.length && (got = readSync(fd, data, length, data.length - length, null)) > 0;)
+        length += got;
     } finally {
       closeSync(fd);
     }
@@ -44,11 +52,19 @@ export class Key {
     } catch {
       // Thrown below: a parser's message quotes the text.
     }
-    const names = Object.keys(parts ?? {}).sort().join();
-    if (names !== "algorithm,key_id,principal,secret" || Object.values(parts).some((part) => typeof part !== "string")) {
-      throw new KeyFileError(`\`${path}\` is not a key file; use one that \`spoolgate keys add NAME --out FILE\` wrote`);
+    const names = Object.keys(parts ?? {})
+      .sort()
+      .join();
+    if (
+      names !== "algorithm,key_id,principal,secret" ||
+      Object.values(parts).some((part) => typeof part !== "string")
+    ) {
+      throw new KeyFileError(
+        `\`${path}\` is not a key file; use one that \`spoolgate keys add NAME --out FILE\` wrote`,
+      );
     }
-    if (!/^[0-9a-f]{64}$/.test(parts.secret)) throw new KeyFileError(`the secret in \`${path}\` is not 64 lower-case hex digits`);
+    if (!/^[0-9a-f]{64}$/.test(parts.secret))
+      throw new KeyFileError(`the secret in \`${path}\` is not 64 lower-case hex digits`);
     const secret = Buffer.from(parts.secret, "hex");
     const take = (format, bytes, kind) => crypto.subtle.importKey(format, bytes, kind, false, ["sign"]);
     if (parts.algorithm === "hmac-sha256") this.#key = take("raw", secret, { name: "HMAC", hash: "SHA-256" });
@@ -63,7 +79,9 @@ export class Key {
   /** The signature of a text, in the form that an envelope has. */
   async sign(message) {
     const own = this.#algorithm === "ed25519";
-    const signed = Buffer.from(await crypto.subtle.sign(own ? "Ed25519" : "HMAC", await this.#key, Buffer.from(message)));
+    const signed = Buffer.from(
+      await crypto.subtle.sign(own ? "Ed25519" : "HMAC", await this.#key, Buffer.from(message)),
+    );
     return own ? `ed25519:${signed.toString("base64")}` : signed.toString("hex");
   }
 }
@@ -71,7 +89,8 @@ export class Key {
 /** A number that keeps its digits: `decimal("0.10")`. */
 export class Decimal {
   constructor(text) {
-    if (typeof text !== "string" || !NUMBER.test(text)) throw new TypeError(`${String(text)} is not the text of a number, such as "0.10"`);
+    if (typeof text !== "string" || !NUMBER.test(text))
+      throw new TypeError(`${String(text)} is not the text of a number, such as "0.10"`);
     this.text = text;
     Object.freeze(this);
   }
@@ -107,11 +126,13 @@ export function toJson(value, depth = 1) {
 /** An object as minified text; text keeps every byte but the white space between its tokens. */
 function object(value, what) {
   if (typeof value !== "string") {
-    if (value === null || typeof value !== "object" || Array.isArray(value)) throw new TypeError(`${what} is not an object`);
+    if (value === null || typeof value !== "object" || Array.isArray(value))
+      throw new TypeError(`${what} is not an object`);
     return toJson(value, 2);
   }
   const parsed = JSON.parse(value);
-  if (parsed === null || typeof parsed !== "object" || Array.isArray(parsed)) throw new TypeError(`${what} is not an object`);
+  if (parsed === null || typeof parsed !== "object" || Array.isArray(parsed))
+    throw new TypeError(`${what} is not an object`);
   if (!value.isWellFormed()) throw new TypeError("a lone surrogate is no text");
   let depth = 1;
   for (const [token] of value.matchAll(TOKENS)) {
@@ -149,8 +170,13 @@ async function signingString(id, at, action, payload, causality) {
 export class Request {
   constructor(parts) {
     Object.assign(this, parts);
-    for (const [what, text, form] of [["id", this.id, ID], ["time", this.at, TIME], ["action", this.action, ACTION]]) {
-      if (typeof text !== "string" || !form.test(text)) throw new TypeError(`${JSON.stringify(text)} is not the ${what} of a request`);
+    for (const [what, text, form] of [
+      ["id", this.id, ID],
+      ["time", this.at, TIME],
+      ["action", this.action, ACTION],
+    ]) {
+      if (typeof text !== "string" || !form.test(text))
+        throw new TypeError(`${JSON.stringify(text)} is not the ${what} of a request`);
     }
   }
 
@@ -194,7 +220,8 @@ export async function sign(key, action, payload, { id, causality, at } = {}) {
     `{"id":"${id}","timestamp":"${at}","action":"${action}","payload":${body},` +
       `"source":${JSON.stringify(key.principal)},"signature":"${request.signature}"${member}}`,
   );
-  if (request.bytes.length > REQUEST_BYTES_MAX) throw new RangeError(`the request has more than ${REQUEST_BYTES_MAX} bytes`);
+  if (request.bytes.length > REQUEST_BYTES_MAX)
+    throw new RangeError(`the request has more than ${REQUEST_BYTES_MAX} bytes`);
   return request;
 }
 

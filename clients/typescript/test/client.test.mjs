@@ -5,7 +5,19 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { afterEach, beforeEach, test } from "node:test";
 import { inspect } from "node:util";
-import { Gate, Held, Key, KeyFileError, NotSent, RateLimited, Refused, Unknown, decimal, sign, tools } from "../src/index.js";
+import {
+  Gate,
+  Held,
+  Key,
+  KeyFileError,
+  NotSent,
+  RateLimited,
+  Refused,
+  Unknown,
+  decimal,
+  sign,
+  tools,
+} from "../src/index.js";
 import { frame, toJson } from "../src/wire.js";
 
 const SECRET = "0123456789abcdef".repeat(4);
@@ -13,9 +25,15 @@ const KEY_FILE = { principal: "trend-bot", key_id: "k", algorithm: "hmac-sha256"
 const done = (value = 1) => ({ status: "success", data: { value } });
 const refusal = (code) => ({ status: "error", error: { code, message: "no" }, data: { retry: "never" } });
 const later = (retry) => ({
-  status: "rate_limited", error: { code: "RATE_LIMITED", message: "too much" }, data: { retry, retry_after_ms: 20 },
+  status: "rate_limited",
+  error: { code: "RATE_LIMITED", message: "too much" },
+  data: { retry, retry_after_ms: 20 },
 });
-const HELD = { status: "requires_approval", error: { code: "HELD", message: "m" }, data: { Held: { hold_id: "h-1", expires_at: "x" } } };
+const HELD = {
+  status: "requires_approval",
+  error: { code: "HELD", message: "m" },
+  data: { Held: { hold_id: "h-1", expires_at: "x" } },
+};
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 let home, taken, ends;
@@ -33,7 +51,10 @@ const gate = (more = {}) => new Gate(home, { key: keyFile(JSON.stringify(KEY_FIL
 /** Publishes as a gate does: a hidden file, then renamed. */
 function answer(name, whole, folder = "out") {
   const requestId = name.endsWith(".error.json") ? "" : name.replace(/^\+|\.json$/g, "");
-  fs.writeFileSync(path(folder, `.${name}.tmp`), typeof whole === "string" ? whole : JSON.stringify({ requestId, ...whole }));
+  fs.writeFileSync(
+    path(folder, `.${name}.tmp`),
+    typeof whole === "string" ? whole : JSON.stringify({ requestId, ...whole }),
+  );
   fs.renameSync(path(folder, `.${name}.tmp`), path(folder, name));
 }
 
@@ -53,7 +74,8 @@ function play(react, folder = "in") {
 
 beforeEach(() => {
   home = fs.mkdtempSync(`${tmpdir()}/spoolgate-`);
-  for (const name of ["in/trend-bot/tmp", "in/trend-bot/new", "out/trend-bot"]) fs.mkdirSync(path(name), { recursive: true });
+  for (const name of ["in/trend-bot/tmp", "in/trend-bot/new", "out/trend-bot"])
+    fs.mkdirSync(path(name), { recursive: true });
   [taken, ends] = [[], []];
 });
 afterEach(async () => {
@@ -63,7 +85,9 @@ afterEach(async () => {
 
 test("a request is handed in whole and answered", async () => {
   play((name) => answer(name, done()));
-  assert.deepEqual(await gate().ask("x", { n: decimal("0.10") }, { id: "r-1", causality: { root_task_id: "t" } }), { value: 1 });
+  assert.deepEqual(await gate().ask("x", { n: decimal("0.10") }, { id: "r-1", causality: { root_task_id: "t" } }), {
+    value: 1,
+  });
   assert.equal(taken[0].name, "r-1.json");
   assert.match(taken[0].data, /"payload":\{"n":0\.10\}.*,"causality":\{"root_task_id":"t"\}\}$/);
   assert.ok(taken[0].mode & 0o040);
@@ -96,7 +120,9 @@ test("held, then done", async () => {
     answer(name, HELD);
     setTimeout(answer, 100, name, done());
   });
-  const held = await gate().ask("x", {}).catch((error) => error);
+  const held = await gate()
+    .ask("x", {})
+    .catch((error) => error);
   assert.ok(held instanceof Held && held instanceof Refused);
   assert.equal(held.holdId, "h-1");
   assert.deepEqual(await held.wait(5), { value: 1 });
@@ -106,7 +132,11 @@ test("held, then done", async () => {
 
 test("rate limited: the same bytes, or the payload anew", async () => {
   const tricky = '{"b":0.10,"source":"x","payload":{"signature":"\\""}}';
-  for (const [retry, at, isSame] of [["after", undefined, true], ["new_id", undefined, false], ["after", "2020-01-01T00:00:00Z", false]]) {
+  for (const [retry, at, isSame] of [
+    ["after", undefined, true],
+    ["new_id", undefined, false],
+    ["after", "2020-01-01T00:00:00Z", false],
+  ]) {
     const answers = [later(retry), done()];
     taken = [];
     play((name) => answer(name, answers.shift()));
@@ -137,7 +167,17 @@ test("an answer is read when it is whole, and never through a link", async () =>
   answer("other.json", done(666));
   play(async (name) => {
     const another = JSON.stringify({ requestId: name.toUpperCase(), ...done(666) }); // as where a file system ignores case
-    for (const part of ["", "{", JSON.stringify(done()).slice(0, -1), "\0\0", "{}", '{"status":"maybe"}', "[]", "null", another]) {
+    for (const part of [
+      "",
+      "{",
+      JSON.stringify(done()).slice(0, -1),
+      "\0\0",
+      "{}",
+      '{"status":"maybe"}',
+      "[]",
+      "null",
+      another,
+    ]) {
       answer(name, part);
       await sleep(15);
     }
@@ -229,7 +269,9 @@ test("the socket: other answers first, closed connections, half answers", async 
 
 test("the secret is nowhere", async () => {
   const client = gate();
-  const lost = await gate({ wait: 0 }).ask("x", {}).catch((error) => error);
+  const lost = await gate({ wait: 0 })
+    .ask("x", {})
+    .catch((error) => error);
   for (const thing of [client, client.key, lost]) {
     for (const text of [String(thing), JSON.stringify(thing), inspect(thing, { depth: 9, showHidden: true })]) {
       assert.ok(!text.includes(SECRET) && !text.includes(Buffer.from(SECRET, "hex").toString("base64")));
@@ -240,34 +282,66 @@ test("the secret is nowhere", async () => {
 test("key files that cannot be used", () => {
   const of = (changed) => JSON.stringify({ ...KEY_FILE, ...changed });
   for (const text of [
-    "", `x${SECRET}`, SECRET, "[]", "null", of({ secret: SECRET.toUpperCase() }), of({ secret: SECRET.slice(1) }), of({ secret: `${SECRET}\n` }),
-    of({ secret: 1 }), of({ more: "x" }), of({ algorithm: "none" }), of({}) + SECRET, `${of({}).slice(0, -1)},"secret":"${SECRET}"}`,
-    of({}) + " ".repeat(4096), "[".repeat(3000),
+    "",
+    `x${SECRET}`,
+    SECRET,
+    "[]",
+    "null",
+    of({ secret: SECRET.toUpperCase() }),
+    of({ secret: SECRET.slice(1) }),
+    of({ secret: `${SECRET}\n` }),
+    of({ secret: 1 }),
+    of({ more: "x" }),
+    of({ algorithm: "none" }),
+    of({}) + SECRET,
+    `${of({}).slice(0, -1)},"secret":"${SECRET}"}`,
+    of({}) + " ".repeat(4096),
+    "[".repeat(3000),
   ]) {
     const file = keyFile(text);
-    assert.throws(() => new Key(file), (error) => {
-      assert.ok(error instanceof KeyFileError, text.slice(0, 40));
-      assert.ok(!inspect(error).replace(file, "").includes(SECRET.slice(0, 32)));
-      return true;
-    });
+    assert.throws(
+      () => new Key(file),
+      (error) => {
+        assert.ok(error instanceof KeyFileError, text.slice(0, 40));
+        assert.ok(!inspect(error).replace(file, "").includes(SECRET.slice(0, 32)));
+        return true;
+      },
+    );
   }
-  for (const mode of [0o640, 0o604, 0o620, 0o601, 0o660]) assert.throws(() => new Key(keyFile(of({}), mode)), /chmod 600/);
+  for (const mode of [0o640, 0o604, 0o620, 0o601, 0o660])
+    assert.throws(() => new Key(keyFile(of({}), mode)), /chmod 600/);
   assert.ok(new Key(keyFile(of({}), 0o400)));
   assert.throws(() => new Key(home));
 });
 
 test("numbers and payloads", async () => {
   for (const value of [0.1, NaN, Infinity, 2 ** 53, 1e21]) {
-    for (const payload of [{ n: value }, { l: [{ n: value }] }]) await assert.rejects(gate().ask("x", payload), TypeError);
+    for (const payload of [{ n: value }, { l: [{ n: value }] }])
+      await assert.rejects(gate().ask("x", payload), TypeError);
   }
   for (const text of ["1e3", ".5", "1.", "01", "+1", "", "NaN", "0x1"]) assert.throws(() => decimal(text), TypeError);
-  for (const [value, text] of [[decimal("0.10"), "0.10"], [10n ** 30n, `1${"0".repeat(30)}`], [-5, "-5"], [true, "true"], [null, "null"]]) {
+  for (const [value, text] of [
+    [decimal("0.10"), "0.10"],
+    [10n ** 30n, `1${"0".repeat(30)}`],
+    [-5, "-5"],
+    [true, "true"],
+    [null, "null"],
+  ]) {
     assert.equal(toJson(value), text);
   }
   let deep = {};
   for (let n = 0; n < 70; n += 1) deep = { a: deep };
   for (const payload of [
-    "[]", "{", '{"a":NaN}', '{"s":"\ud83d"}', { s: "\ud83d" }, { d: new Date() }, { f() {} }, null, [], deep,
+    "[]",
+    "{",
+    '{"a":NaN}',
+    '{"s":"\ud83d"}',
+    { s: "\ud83d" },
+    { d: new Date() },
+    { f() {} },
+    null,
+    [],
+    deep,
     `${'{"a":'.repeat(63)}{}${"}".repeat(63)}`,
   ]) {
     await assert.rejects(gate().sign("x", payload));
@@ -284,7 +358,10 @@ test("tools say it in words", async () => {
   play((name) => answer(name, { status: "error", error: { code: "CHECKS_FAILED", message: "m" }, data: { Rejected } }));
   const { call } = tools(gate(), ["trading"]).find(({ name }) => name === "submit_order");
   const said = await call('{"size": 0.10}');
-  assert.ok(said.startsWith("refused, max_position: too large (3 usd, limit 1); a size of at most 0.5 would pass\n\n{"), said);
+  assert.ok(
+    said.startsWith("refused, max_position: too large (3 usd, limit 1); a size of at most 0.5 would pass\n\n{"),
+    said,
+  );
   assert.ok(!said.includes("quiet"));
   assert.match(taken[0].data, /\{"size":0\.10\}/);
   assert.match(await call({ size: 0.1 }), /binary float/);

@@ -8,13 +8,23 @@ const { SPOOLGATE: program, SPOOLGATE_HOME: home, SPOOLGATE_KEY_FILE: key } = pr
 const skip = home ? false : "needs a gate: cargo test --test it clients::";
 const gate = skip ? undefined : new Gate(home, { key });
 const ORDER = {
-  strategy: "trend", symbol: "BTC-USD", side: "buy", order_type: "limit", price: 6760, stop_price: "6600",
-  thesis_slug: "btc-range-long", planned_entry: decimal("6760.00"), planned_stop: 6600n,
+  strategy: "trend",
+  symbol: "BTC-USD",
+  side: "buy",
+  order_type: "limit",
+  price: 6760,
+  stop_price: "6600",
+  thesis_slug: "btc-range-long",
+  planned_entry: decimal("6760.00"),
+  planned_stop: 6600n,
 };
 
 test("orders", { skip }, async () => {
   await assert.rejects(gate.submitOrder({ ...ORDER, size: decimal("3.00") }), (no) => {
-    assert.deepEqual([no.constructor, no.code, no.root.name, no.retry], [Refused, "CHECKS_FAILED", "max_order_value", "new_id"]);
+    assert.deepEqual(
+      [no.constructor, no.code, no.root.name, no.retry],
+      [Refused, "CHECKS_FAILED", "max_order_value", "new_id"],
+    );
     return Number(no.maxSize.text) > 0 && Number(no.maxSize.text) < 1;
   });
   const request = await gate.sign("order.submit", { ...ORDER, size: decimal("0.010") }, { id: "_V1StGXR8" });
@@ -44,7 +54,10 @@ test("a hold", { skip }, async () => {
 
 test("an id that was used, and a malformed payload", { skip }, async () => {
   await gate.ask("portfolio.get", {}, { id: "used" });
-  await assert.rejects(gate.ask("orders.list", {}, { id: "used" }), (no) => no.code === "REQUEST_ID_CONFLICT" && no.retry === "new_id");
+  await assert.rejects(
+    gate.ask("orders.list", {}, { id: "used" }),
+    (no) => no.code === "REQUEST_ID_CONFLICT" && no.retry === "new_id",
+  );
   await assert.rejects(gate.ask("market.get", '{ "n": 0.10 }'), (no) => {
     assert.deepEqual(no.faults.map((fault) => fault.pointer).sort(), ["/payload/n", "/payload/symbol"]);
     return no.code === "MALFORMED_PAYLOAD";

@@ -9,12 +9,14 @@ import { frame, readAnswer } from "../src/wire.js";
 const vectors = JSON.parse(readFileSync(new URL("../../../tests/vectors/wire/v1.json", import.meta.url), "utf8"));
 const folder = mkdtempSync(`${tmpdir()}/spoolgate-`);
 after(() => rmSync(folder, { recursive: true }));
-const keys = Object.fromEntries(vectors.keys.map(({ name, key_file, principal }) => {
-  writeFileSync(`${folder}/${name}`, key_file, { mode: 0o600 });
-  const key = new Key(`${folder}/${name}`);
-  assert.equal(key.principal, principal);
-  return [name, key];
-}));
+const keys = Object.fromEntries(
+  vectors.keys.map(({ name, key_file, principal }) => {
+    writeFileSync(`${folder}/${name}`, key_file, { mode: 0o600 });
+    const key = new Key(`${folder}/${name}`);
+    assert.equal(key.principal, principal);
+    return [name, key];
+  }),
+);
 
 test("requests", async () => {
   for (const vector of vectors.requests) {
@@ -51,13 +53,16 @@ test("answers", async () => {
       continue;
     }
     const kind = { refused: Refused, held: Held, rate_limited: RateLimited }[vector.outcome];
-    assert.throws(() => gate.outcome(read, request), (no) => {
-      assert.equal(no.constructor, kind, vector.name);
-      assert.equal(no.root.name, vector.root, vector.name);
-      assert.equal(no.maxSize?.text, vector.max_size, vector.name);
-      assert.equal(no.retry, vector.retry, vector.name);
-      assert.equal(no.holdId || undefined, vector.hold_id, vector.name);
-      return true;
-    });
+    assert.throws(
+      () => gate.outcome(read, request),
+      (no) => {
+        assert.equal(no.constructor, kind, vector.name);
+        assert.equal(no.root.name, vector.root, vector.name);
+        assert.equal(no.maxSize?.text, vector.max_size, vector.name);
+        assert.equal(no.retry, vector.retry, vector.name);
+        assert.equal(no.holdId || undefined, vector.hold_id, vector.name);
+        return true;
+      },
+    );
   }
 });

@@ -6,6 +6,7 @@ usage: python3 make.py
 Needs `cryptography`, which signs with Ed25519. To add vectors, add rows below and run it: it refuses to change or drop
 a vector that v1.json has, because clients elsewhere rely on them.
 """
+
 import base64, hashlib, hmac, json, os, re, struct, sys
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -110,9 +111,14 @@ def envelope(key, payload, causality=None, id="r-1", time=NOW, action="order.sub
     quoted = [json.dumps(text) for text in (id, time, action, key.principal, signature)]
     member = "" if causality is None else f',"causality":{causality}'
     return (
-        f'{{"id":{quoted[0]},"timestamp":{quoted[1]},"action":{quoted[2]},"payload":{payload},'
-        f'"source":{quoted[3]},"signature":{quoted[4]}{member}}}'
-    ), digest, message, signature
+        (
+            f'{{"id":{quoted[0]},"timestamp":{quoted[1]},"action":{quoted[2]},"payload":{payload},'
+            f'"source":{quoted[3]},"signature":{quoted[4]}{member}}}'
+        ),
+        digest,
+        message,
+        signature,
+    )
 
 
 def stem(id):
@@ -125,8 +131,12 @@ def request(name, key, payload, causality=None, id="r-1", time=NOW, action="orde
     if causality is not None:
         found |= {"causality": causality, "causality_min": minified(causality)}
     return found | {
-        "sent": sent, "payload_min": minified(payload), "payload_sha256": digest, "signing_string": message,
-        "signature": signature, "file_name": f"{stem(id)}.json",
+        "sent": sent,
+        "payload_min": minified(payload),
+        "payload_sha256": digest,
+        "signing_string": message,
+        "signature": signature,
+        "file_name": f"{stem(id)}.json",
     }
 
 
@@ -154,7 +164,10 @@ def refused():
         file_name = file_name or f"x-{name}.json"
         data = data if isinstance(data, bytes) else data.encode("utf-8", "surrogatepass")
         return {
-            "name": name, "bytes_base64": base64.b64encode(data).decode(), "file_name": file_name, "code": code,
+            "name": name,
+            "bytes_base64": base64.b64encode(data).decode(),
+            "file_name": file_name,
+            "code": code,
             "answered_as": answered_as or f"{file_name}.error.json",
         }
 
@@ -163,23 +176,51 @@ def refused():
         count += 1
         return envelope(key, payload, **({"id": f"n-{count}", "action": ping} | more))[0]
 
-    for name, cut in [("half-at-1", 1), ("half-in-key", 4), ("half-in-text", 30), ("half-in-payload", 83), ("half-but-brace", -1)]:
+    for name, cut in [
+        ("half-at-1", 1),
+        ("half-in-key", 4),
+        ("half-in-text", 30),
+        ("half-in-payload", 83),
+        ("half-but-brace", -1),
+    ]:
         yield bad(name, "MALFORMED_JSON", good('{"n":"é"}')[:cut])
     whole = good('{"n":"é"}').encode()
     yield bad("half-in-character", "MALFORMED_JSON", whole[: whole.index("é".encode()) + 1])
     for name, data in {
-        "empty": b"", "only-white-space": b" \n\t\r ", "byte-order-mark": b"\xef\xbb\xbf" + good().encode(),
-        "latin-1": good('{"n":"é"}').encode("latin-1"), "utf-16": good().encode("utf-16"), "a-null-byte": good() + "\0",
-        "trailing-data": good() + "x", "two-objects": good() + good(), "a-list": f"[{good()}]", "a-text": '"{}"', "a-number": "1",
-        "comment": good("{/**/}"), "single-quotes": good().replace('"', "'"), "trailing-comma": good()[:-1] + ",}",
-        "key-twice": good().replace('"id":', '"id":"n-0","id":'), "key-twice-escaped": good().replace('"id":', '"i\\u0064":"n-0","id":'),
-        "key-twice-in-payload": good('{"a":1,"a":1}'), "key-twice-deep": good('{"a":[{"b":1,"\\u0062":2}]}'),
-        "high-surrogate": good('{"s":"\\ud83d"}'), "low-surrogate": good('{"s":"\\ude00"}'),
-        "surrogates-turned": good('{"s":"\\ude00\\ud83d"}'), "surrogate-as-bytes": good('{"s":"?"}').replace("?", "\ud83d"),
-        "nan": good('{"n":NaN}'), "infinity": good('{"n":-Infinity}'), "leading-zero": good('{"n":01}'), "plus": good('{"n":+1}'),
-        "no-digit-before-point": good('{"n":.5}'), "no-digit-behind-point": good('{"n":1.}'), "hexadecimal": good('{"n":0x1f}'),
-        "line-feed-in-text": good('{"s":"a\nb"}'), "unknown-escape": good(r'{"s":"\x41"}'), "upper-case-u": good(r'{"s":"\U0041"}'),
-        "nested-64": good('{"a":' + DEEP + "}"), "no-break-space": good("{\u00a0}"),
+        "empty": b"",
+        "only-white-space": b" \n\t\r ",
+        "byte-order-mark": b"\xef\xbb\xbf" + good().encode(),
+        "latin-1": good('{"n":"é"}').encode("latin-1"),
+        "utf-16": good().encode("utf-16"),
+        "a-null-byte": good() + "\0",
+        "trailing-data": good() + "x",
+        "two-objects": good() + good(),
+        "a-list": f"[{good()}]",
+        "a-text": '"{}"',
+        "a-number": "1",
+        "comment": good("{/**/}"),
+        "single-quotes": good().replace('"', "'"),
+        "trailing-comma": good()[:-1] + ",}",
+        "key-twice": good().replace('"id":', '"id":"n-0","id":'),
+        "key-twice-escaped": good().replace('"id":', '"i\\u0064":"n-0","id":'),
+        "key-twice-in-payload": good('{"a":1,"a":1}'),
+        "key-twice-deep": good('{"a":[{"b":1,"\\u0062":2}]}'),
+        "high-surrogate": good('{"s":"\\ud83d"}'),
+        "low-surrogate": good('{"s":"\\ude00"}'),
+        "surrogates-turned": good('{"s":"\\ude00\\ud83d"}'),
+        "surrogate-as-bytes": good('{"s":"?"}').replace("?", "\ud83d"),
+        "nan": good('{"n":NaN}'),
+        "infinity": good('{"n":-Infinity}'),
+        "leading-zero": good('{"n":01}'),
+        "plus": good('{"n":+1}'),
+        "no-digit-before-point": good('{"n":.5}'),
+        "no-digit-behind-point": good('{"n":1.}'),
+        "hexadecimal": good('{"n":0x1f}'),
+        "line-feed-in-text": good('{"s":"a\nb"}'),
+        "unknown-escape": good(r'{"s":"\x41"}'),
+        "upper-case-u": good(r'{"s":"\U0041"}'),
+        "nested-64": good('{"a":' + DEEP + "}"),
+        "no-break-space": good("{\u00a0}"),
     }.items():
         yield bad(name, "MALFORMED_JSON", data)
 
@@ -188,12 +229,26 @@ def refused():
         del parts[member]
         yield bad(f"without-{member}", "MALFORMED_ENVELOPE", json.dumps(parts))
         yield bad(f"null-{member}", "MALFORMED_ENVELOPE", json.dumps(json.loads(good()) | {member: None}))
-    for n, id in enumerate(["", "a/b", "../x", "a b", "+a", ".a", ":a", "é", "a|b", "x.error", "x.decision", "a\n", "a\0", "r" * 129]):
-        yield bad(f"bad-id-{n + 1}", "MALFORMED_ENVELOPE", good(id=id) if id else good().replace(f'"n-{count}"', '""', 1))
-    for n, time in enumerate([
-        "2026-03-02T12:00:00", "2026-03-02T12:00:00+00:00", "2026-03-02t12:00:00z", "2026-03-02 12:00:00Z", "2026-03-02T12:00:60Z",
-        "2026-02-30T12:00:00Z", "2026-03-02T24:00:00Z", "2026-03-02T12:00:00.Z", "2026-03-02T12:00:00.0123456789Z", "1772452800",
-    ]):
+    for n, id in enumerate(
+        ["", "a/b", "../x", "a b", "+a", ".a", ":a", "é", "a|b", "x.error", "x.decision", "a\n", "a\0", "r" * 129]
+    ):
+        yield bad(
+            f"bad-id-{n + 1}", "MALFORMED_ENVELOPE", good(id=id) if id else good().replace(f'"n-{count}"', '""', 1)
+        )
+    for n, time in enumerate(
+        [
+            "2026-03-02T12:00:00",
+            "2026-03-02T12:00:00+00:00",
+            "2026-03-02t12:00:00z",
+            "2026-03-02 12:00:00Z",
+            "2026-03-02T12:00:60Z",
+            "2026-02-30T12:00:00Z",
+            "2026-03-02T24:00:00Z",
+            "2026-03-02T12:00:00.Z",
+            "2026-03-02T12:00:00.0123456789Z",
+            "1772452800",
+        ]
+    ):
         yield bad(f"bad-time-{n + 1}", "MALFORMED_ENVELOPE", good(time=time))
     for n, action in enumerate(["", "Portfolio.get", "portfolio-get", "a" * 65, "portfolio.get "]):
         yield bad(f"bad-action-{n + 1}", "MALFORMED_ENVELOPE", good(action=action))
@@ -219,9 +274,14 @@ def refused():
         return bad(name, "SIGNATURE_INVALID", text.replace(json.dumps(parts["signature"]), json.dumps(signature)))
 
     for name, changed in {
-        "other-id": {"id": "f-other"}, "other-time": {"timestamp": "2026-03-02T12:00:00.001Z"}, "same-time-written-otherwise":
-        {"timestamp": "2026-03-02T12:00:00Z"}, "other-action": {"action": "orders.list"}, "other-payload": {"payload": {"n": 1}},
-        "other-source": {"source": "research-bot"}, "unknown-source": {"source": "nobody"}, "causality-added": {"causality": {}},
+        "other-id": {"id": "f-other"},
+        "other-time": {"timestamp": "2026-03-02T12:00:00.001Z"},
+        "same-time-written-otherwise": {"timestamp": "2026-03-02T12:00:00Z"},
+        "other-action": {"action": "orders.list"},
+        "other-payload": {"payload": {"n": 1}},
+        "other-source": {"source": "research-bot"},
+        "unknown-source": {"source": "nobody"},
+        "causality-added": {"causality": {}},
     }.items():
         yield forged(name, good(), **changed)
     parts = json.loads(good(causality="{}"))
@@ -257,7 +317,9 @@ def refused():
     yield resigned("ed25519-without-padding", lambda m: own.sign(m).rstrip("="), own)
     yield resigned("ed25519-url-alphabet", lambda m: "ed25519:" + "-_" + own.sign(m)[10:], own)
     yield resigned("ed25519-cut", lambda m: "ed25519:" + base64.b64encode(raw(m)[:63]).decode(), own)
-    yield resigned("ed25519-other-bytes", lambda m: "ed25519:" + base64.b64encode(raw(m)[:32] + bytes(32)).decode(), own)
+    yield resigned(
+        "ed25519-other-bytes", lambda m: "ed25519:" + base64.b64encode(raw(m)[:32] + bytes(32)).decode(), own
+    )
 
     def malleable(message):
         """The same signature with the group's order added to S: valid for lax verifiers, another text for the ledger."""
@@ -267,7 +329,11 @@ def refused():
 
     yield resigned("ed25519-malleable", malleable, own)
     yield resigned("mac-for-an-own-key", lambda m: mac(own.public, m).hexdigest(), own)
-    yield resigned("prehashed", lambda m: "ed25519:" + base64.b64encode(own.own.sign(hashlib.sha256(m.encode()).digest())).decode(), own)
+    yield resigned(
+        "prehashed",
+        lambda m: "ed25519:" + base64.b64encode(own.own.sign(hashlib.sha256(m.encode()).digest())).decode(),
+        own,
+    )
 
     for name in ["-V1.json", "_.json", "+a.json", "a b.json", "é.json", "a.JSON", "a", "a|b.json", "x" * 129 + ".json"]:
         known = sha256(name.encode())[:16]
@@ -282,8 +348,27 @@ def refused():
     yield sealed("action-unknown", "UNKNOWN_ACTION", action="portfolio.set")
     yield sealed("payload-unknown-member", "MALFORMED_PAYLOAD", '{"all":true}')
     yield sealed("payload-missing-member", "MALFORMED_PAYLOAD", action="market.get", id="-missing")
-    for n, text in enumerate(["0.30000000000000004", "1e3", "1E-2", '"1e3"', '" 1"', '"01"', '"+1"', '".5"', '"1."', "1000000000000", "0.12345678901", '"1,5"', "true", "null"]):
-        yield sealed(f"amount-{n + 1}", "MALFORMED_PAYLOAD", size(text), action="order.tighten_stop", key=[shared, own][n % 2])
+    for n, text in enumerate(
+        [
+            "0.30000000000000004",
+            "1e3",
+            "1E-2",
+            '"1e3"',
+            '" 1"',
+            '"01"',
+            '"+1"',
+            '".5"',
+            '"1."',
+            "1000000000000",
+            "0.12345678901",
+            '"1,5"',
+            "true",
+            "null",
+        ]
+    ):
+        yield sealed(
+            f"amount-{n + 1}", "MALFORMED_PAYLOAD", size(text), action="order.tighten_stop", key=[shared, own][n % 2]
+        )
     yield sealed("not-permitted", "NOT_PERMITTED", '{"reason":"x"}', action="clock.accept")
     yield sealed("stale", "TIMESTAMP_STALE", time="2026-03-02T11:54:59.999Z")
     yield sealed("ahead", "TIMESTAMP_STALE", time="2026-03-02T12:00:30.001Z")
@@ -293,8 +378,20 @@ def refused():
 
 ROW = '{"check_name":"%s","passed":%s,"value":%s,"limit":%s,"source":"safety.yaml","unit":"usd"%s}'
 PASSED = ROW % ("request_freshness", "true", '"26"', '"300000"', "")
-TOO_LARGE = ROW % ("max_order_value", "false", '"20347.83"', '"1000"', ',"reason":"the order is worth more than one order may be"')
-TOO_RISKY = ROW % ("max_single_trade_risk", "false", '"599.760"', '"100.00"', ',"reason":"the trade could lose too much down to its stop"')
+TOO_LARGE = ROW % (
+    "max_order_value",
+    "false",
+    '"20347.83"',
+    '"1000"',
+    ',"reason":"the order is worth more than one order may be"',
+)
+TOO_RISKY = ROW % (
+    "max_single_trade_risk",
+    "false",
+    '"599.760"',
+    '"100.00"',
+    ',"reason":"the trade could lose too much down to its stop"',
+)
 FOLLOWS = ROW % ("max_order_value", "false", "null", "null", ',"reason":"not computed","follows_from":"market_data"')
 NO_PRICE = ROW % ("market_data", "false", '"174000"', '"120000"', ',"reason":"the newest BTC-USD quote is 174 s old"')
 
@@ -310,34 +407,118 @@ def answer(name, outcome, data=None, code=None, status=None, message="words; wha
 
 def answers():
     accepted = '{"Accepted":{"order_id":"o-23","checks_passed":[%s]}}' % PASSED
-    rejected = lambda rows, room, retry="new_id": '{"Rejected":{"checks_failed":[%s],"checks_passed":[%s],"headroom":%s},"retry":"%s"}' % (rows, PASSED, room, retry)
+    rejected = (
+        lambda rows, room, retry="new_id": '{"Rejected":{"checks_failed":[%s],"checks_passed":[%s],"headroom":%s},"retry":"%s"}'
+        % (rows, PASSED, room, retry)
+    )
     room = '{"max_size":"0.0366","binding_check":"max_single_position"}'
     yield answer("accepted", "done", accepted, order_id="o-23")
     yield answer("nothing-to-say", "done")
     yield answer("data-null", "done", "null")
     yield answer("data-of-an-adapter", "done", '{"Accepted":[1,{"order_id":"o-1"}],"n":0.10}')
     yield answer("would-be-refused", "done", '{"would_be":{"status":"error","data":%s}}' % rejected(TOO_LARGE, room))
-    yield answer("too-large", "refused", rejected(f"{TOO_LARGE},{TOO_RISKY}", room), "CHECKS_FAILED", root="max_order_value", max_size="0.0366", retry="new_id")
-    yield answer("no-room", "refused", rejected(TOO_LARGE, "null"), "CHECKS_FAILED", root="max_order_value", retry="new_id")
-    yield answer("room-zero", "refused", rejected(TOO_LARGE, room.replace("0.0366", "0")), "CHECKS_FAILED", root="max_order_value", max_size="0", retry="new_id")
-    yield answer("root-behind-its-followers", "refused", rejected(f"{FOLLOWS},{NO_PRICE}", "null"), "CHECKS_FAILED", root="market_data", retry="new_id")
-    yield answer("all-follow", "refused", rejected(FOLLOWS, "null"), "CHECKS_FAILED", root="max_order_value", retry="new_id")
+    yield answer(
+        "too-large",
+        "refused",
+        rejected(f"{TOO_LARGE},{TOO_RISKY}", room),
+        "CHECKS_FAILED",
+        root="max_order_value",
+        max_size="0.0366",
+        retry="new_id",
+    )
+    yield answer(
+        "no-room", "refused", rejected(TOO_LARGE, "null"), "CHECKS_FAILED", root="max_order_value", retry="new_id"
+    )
+    yield answer(
+        "room-zero",
+        "refused",
+        rejected(TOO_LARGE, room.replace("0.0366", "0")),
+        "CHECKS_FAILED",
+        root="max_order_value",
+        max_size="0",
+        retry="new_id",
+    )
+    yield answer(
+        "root-behind-its-followers",
+        "refused",
+        rejected(f"{FOLLOWS},{NO_PRICE}", "null"),
+        "CHECKS_FAILED",
+        root="market_data",
+        retry="new_id",
+    )
+    yield answer(
+        "all-follow", "refused", rejected(FOLLOWS, "null"), "CHECKS_FAILED", root="max_order_value", retry="new_id"
+    )
     yield answer("no-rows", "refused", rejected("", "null"), "CHECKS_FAILED", root="CHECKS_FAILED", retry="new_id")
-    yield answer("malformed", "refused", '{"retry":"same_id","faults":[{"pointer":"/payload/size","got":"nothing","expected":"an amount"}]}', "MALFORMED_PAYLOAD", root="MALFORMED_PAYLOAD", retry="same_id")
-    yield answer("denied-by-a-person", "refused", '{"retry":"never"}', "APPROVAL_DENIED", root="APPROVAL_DENIED", retry="never")
-    yield answer("outcome-unknown", "refused", '{"retry":"never"}', "UNKNOWN_OUTCOME", root="UNKNOWN_OUTCOME", retry="never")
+    yield answer(
+        "malformed",
+        "refused",
+        '{"retry":"same_id","faults":[{"pointer":"/payload/size","got":"nothing","expected":"an amount"}]}',
+        "MALFORMED_PAYLOAD",
+        root="MALFORMED_PAYLOAD",
+        retry="same_id",
+    )
+    yield answer(
+        "denied-by-a-person", "refused", '{"retry":"never"}', "APPROVAL_DENIED", root="APPROVAL_DENIED", retry="never"
+    )
+    yield answer(
+        "outcome-unknown", "refused", '{"retry":"never"}', "UNKNOWN_OUTCOME", root="UNKNOWN_OUTCOME", retry="never"
+    )
     yield answer("no-data", "refused", None, "SIGNATURE_INVALID", root="SIGNATURE_INVALID", retry="never")
-    yield answer("held", "held", '{"Held":{"hold_id":"h-96","request_sha256":"%s","rules":["ask-first"],"expires_at":"%s","checks_failed":[%s],"checks_passed":[%s]},"retry":"never"}' % ("7c" * 32, NOW, TOO_LARGE, PASSED), "HELD", hold_id="h-96", root="max_order_value", retry="never")
-    yield answer("rate-limited", "rate_limited", '{"retryAfterMs":57861,"retry":"after","retry_after_ms":57861}', "RATE_LIMITED", root="RATE_LIMITED", retry="after")
-    yield answer("rate-limited-too-long", "rate_limited", '{"retryAfterMs":400000,"retry":"new_id","retry_after_ms":400000}', "RATE_LIMITED", root="RATE_LIMITED", retry="new_id")
+    yield answer(
+        "held",
+        "held",
+        '{"Held":{"hold_id":"h-96","request_sha256":"%s","rules":["ask-first"],"expires_at":"%s","checks_failed":[%s],"checks_passed":[%s]},"retry":"never"}'
+        % ("7c" * 32, NOW, TOO_LARGE, PASSED),
+        "HELD",
+        hold_id="h-96",
+        root="max_order_value",
+        retry="never",
+    )
+    yield answer(
+        "rate-limited",
+        "rate_limited",
+        '{"retryAfterMs":57861,"retry":"after","retry_after_ms":57861}',
+        "RATE_LIMITED",
+        root="RATE_LIMITED",
+        retry="after",
+    )
+    yield answer(
+        "rate-limited-too-long",
+        "rate_limited",
+        '{"retryAfterMs":400000,"retry":"new_id","retry_after_ms":400000}',
+        "RATE_LIMITED",
+        root="RATE_LIMITED",
+        retry="new_id",
+    )
     yield answer("storage-low", "rate_limited", '{"retry":"after"}', "STORAGE_LOW", root="STORAGE_LOW", retry="after")
-    yield answer("removed-and-redacted", "done", '{"text":"x"}', whole=lambda text: text.replace(',"auditRef"', ',"removed":{"invisible":37},"redacted":true,"auditRef"'))
+    yield answer(
+        "removed-and-redacted",
+        "done",
+        '{"text":"x"}',
+        whole=lambda text: text.replace(',"auditRef"', ',"removed":{"invisible":37},"redacted":true,"auditRef"'),
+    )
     yield answer("large-numbers", "done", '{"n":[9007199254740993,0.10,1e400]}')
     yield answer("line-separators", "done", '{"s":"\u2028\\u2029"}')
-    yield answer("code-of-a-later-version", "refused", '{"retry":"new_id","more":1}', "BRAND_NEW", root="BRAND_NEW", retry="new_id")
-    yield answer("members-of-a-later-version", "done", accepted, whole=lambda text: text.replace(',"auditRef"', ',"later":[1],"auditRef"'), order_id="o-23")
+    yield answer(
+        "code-of-a-later-version",
+        "refused",
+        '{"retry":"new_id","more":1}',
+        "BRAND_NEW",
+        root="BRAND_NEW",
+        retry="new_id",
+    )
+    yield answer(
+        "members-of-a-later-version",
+        "done",
+        accepted,
+        whole=lambda text: text.replace(',"auditRef"', ',"later":[1],"auditRef"'),
+        order_id="o-23",
+    )
     for name, data in {
-        "data-is-a-list": "[1]", "data-is-a-text": '"Rejected"', "rejected-is-a-text": '{"Rejected":"no","retry":"never"}',
+        "data-is-a-list": "[1]",
+        "data-is-a-text": '"Rejected"',
+        "rejected-is-a-text": '{"Rejected":"no","retry":"never"}',
         "rows-are-no-rows": '{"Rejected":{"checks_failed":[1,null,{"passed":false}],"headroom":"x"},"retry":"never"}',
         "rows-are-no-list": '{"Rejected":{"checks_failed":{"check_name":"x"},"headroom":{"max_size":5}},"retry":"never"}',
         "size-is-no-number": '{"Rejected":{"headroom":{"max_size":"NaN"}},"retry":"never"}',
@@ -346,8 +527,12 @@ def answers():
     yield answer("held-without-a-hold", "held", '{"Held":null}', "HELD", root="HELD", retry="never")
     yield answer("without-line-end", "done", accepted, whole=lambda text: text.rstrip("\n"), order_id="o-23")
     for name, whole in {
-        "empty-file": lambda text: "", "half-file": lambda text: text[:60], "all-but-the-brace": lambda text: text[:-2],
-        "zeros-after-a-power-cut": lambda text: "\0" * len(text), "no-object": lambda text: f"[{text}]", "no-status": lambda text: "{}",
+        "empty-file": lambda text: "",
+        "half-file": lambda text: text[:60],
+        "all-but-the-brace": lambda text: text[:-2],
+        "zeros-after-a-power-cut": lambda text: "\0" * len(text),
+        "no-object": lambda text: f"[{text}]",
+        "no-status": lambda text: "{}",
         "unknown-status": lambda text: text.replace("success", "maybe"),
     }.items():
         yield answer(name, "none", accepted, status="success", whole=whole)
@@ -361,8 +546,13 @@ def frames():
 
 def main():
     made = {
-        "format": 1, "now": NOW, "keys": [key.entry() for key in KEYS], "frames": list(frames()), "requests": list(requests()),
-        "refused": list(refused()), "answers": list(answers()),
+        "format": 1,
+        "now": NOW,
+        "keys": [key.entry() for key in KEYS],
+        "frames": list(frames()),
+        "requests": list(requests()),
+        "refused": list(refused()),
+        "answers": list(answers()),
     }
     lists = [name for name, value in made.items() if isinstance(value, list)]
     for name in lists:

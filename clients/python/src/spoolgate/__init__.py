@@ -5,7 +5,19 @@ from ._wire import Key, KeyFileError, Request, sign
 from .tools import tools
 
 __all__ = [
-    "AsyncGate", "Gate", "GateError", "Held", "Key", "KeyFileError", "NotSent", "RateLimited", "Refused", "Request", "Root",
-    "Unknown", "sign", "tools",
-]  # fmt: skip
+    "AsyncGate",
+    "Gate",
+    "GateError",
+    "Held",
+    "Key",
+    "KeyFileError",
+    "NotSent",
+    "RateLimited",
+    "Refused",
+    "Request",
+    "Root",
+    "Unknown",
+    "sign",
+    "tools",
+]
 __version__ = "0.3.0"

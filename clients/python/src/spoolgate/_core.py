@@ -84,7 +84,9 @@ class Refused(GateError):
     def value_and_limit(self) -> str:
         """The measured value of the check that failed, and its limit."""
         root = self.root
-        return f"{root.value} {root.unit}, limit {root.limit}" if root.value is not None and root.limit is not None else ""
+        return (
+            f"{root.value} {root.unit}, limit {root.limit}" if root.value is not None and root.limit is not None else ""
+        )
 
 
 class Held(Refused):
@@ -137,7 +139,9 @@ class _Gate:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.key!r}>"
 
-    def sign(self, action: str, payload: Json, *, id: Optional[str] = None, causality: Optional[Json] = None) -> Request:
+    def sign(
+        self, action: str, payload: Json, *, id: Optional[str] = None, causality: Optional[Json] = None
+    ) -> Request:
         """Signs a request without sending it. Keep its ``bytes`` to send them again after a crash of your own."""
         return sign(self.key, action, payload, id, causality)
 

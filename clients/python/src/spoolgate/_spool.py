@@ -62,7 +62,9 @@ class Folder:
             owner = uid if owner is None else owner
             if depth > 1 and uid not in (owner, 0):
                 os.close(self.fd)
-                raise PermissionError(errno.EPERM, f"folder `{name}` belongs to user {uid}, not to the gate's user {owner}")
+                raise PermissionError(
+                    errno.EPERM, f"folder `{name}` belongs to user {uid}, not to the gate's user {owner}"
+                )
 
     def __enter__(self) -> int:
         return self.fd
@@ -137,7 +139,9 @@ class Spool:
                 with open(fd, "wb") as file:
                     file.write(request.bytes)
                     file.flush()
-                    os.fchmod(fd, stat.S_IMODE(os.fstat(fd).st_mode) | stat.S_IRGRP)  # the gate may read it by its group
+                    os.fchmod(
+                        fd, stat.S_IMODE(os.fstat(fd).st_mode) | stat.S_IRGRP
+                    )  # the gate may read it by its group
                     os.fsync(fd)
                     inode = os.fstat(fd).st_ino
                 while not is_in:
@@ -168,7 +172,9 @@ class Spool:
 class Sent:
     """A file that was handed in, and where its answer will be."""
 
-    def __init__(self, spool: Spool, request: Request, name: str, inode: int, before: Tuple[Version, Version], more: bool) -> None:
+    def __init__(
+        self, spool: Spool, request: Request, name: str, inode: int, before: Tuple[Version, Version], more: bool
+    ) -> None:
         self.spool, self.request, self.name, self.inode = spool, request, name, inode
         self.before, self.before_error = before
         self.is_contested, self.since = more, None  # type: bool, Optional[float]
@@ -180,7 +186,8 @@ class Sent:
 
     def look(self) -> Optional[Answer]:
         """The answer to this file. One under the id may be another file's that has the same id, and one under the file's name
-        another sender's that used the same name: so neither counts while this file waits, or while the other may follow."""
+        another sender's that used the same name: so neither counts while this file waits, or while the other may follow.
+        """
         is_waiting = self.waits()  # before the answers: they come after the file was taken
         by_id = self.spool.fresh(self.request.file_name, self.before, self.request.id)
         if is_waiting:

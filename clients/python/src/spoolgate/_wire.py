@@ -46,7 +46,9 @@ class Key:
             if not stat.S_ISREG(mode):
                 raise KeyFileError(f"key file `{shown}` is not a regular file")
             if mode & 0o077:
-                raise KeyFileError(f"key file `{shown}` has mode {mode & 0o7777:04o}, so others can use it: chmod 600 it")
+                raise KeyFileError(
+                    f"key file `{shown}` has mode {mode & 0o7777:04o}, so others can use it: chmod 600 it"
+                )
             data = file.read(4097)
         parts: Any = None
         try:
@@ -54,7 +56,11 @@ class Key:
         except (ValueError, RecursionError):
             pass  # raised below, outside of this block: the parser's error holds the whole text
         names = ["algorithm", "key_id", "principal", "secret"]
-        if not isinstance(parts, dict) or sorted(parts) != names or not all(isinstance(part, str) for part in parts.values()):
+        if (
+            not isinstance(parts, dict)
+            or sorted(parts) != names
+            or not all(isinstance(part, str) for part in parts.values())
+        ):
             raise KeyFileError(f"`{shown}` is not a key file; use one that `spoolgate keys add NAME --out FILE` wrote")
         if not re.fullmatch("[0-9a-f]{64}", parts["secret"]):
             raise KeyFileError(f"the secret in `{shown}` is not 64 lower-case hex digits")
@@ -120,7 +126,9 @@ class Request(NamedTuple):
         _check(id, at, action)
         payload = _object(parts["payload"], "the payload")
         causality = _object(parts["causality"], "the causality") if "causality" in parts else None
-        return cls(id, at, action, payload, causality, _signing_string(id, at, action, payload, causality), signature, data)
+        return cls(
+            id, at, action, payload, causality, _signing_string(id, at, action, payload, causality), signature, data
+        )
 
 
 def _members(text: str) -> Dict[str, str]:
@@ -156,7 +164,12 @@ def _check(id: str, at: str, action: str) -> None:
 
 
 def sign(
-    key: Key, action: str, payload: Json, id: Optional[str] = None, causality: Optional[Json] = None, at: Optional[str] = None
+    key: Key,
+    action: str,
+    payload: Json,
+    id: Optional[str] = None,
+    causality: Optional[Json] = None,
+    at: Optional[str] = None,
 ) -> Request:
     """Signs a request. By default its id is random and its time is now; nothing is sent.
 

@@ -94,6 +94,10 @@ def _loud(data: Any) -> Any:
     if not isinstance(data, dict):
         return data
     passed = data.get("checks_passed")
-    passed = [row for row in passed if not isinstance(row, dict) or row.get("reason") or row.get("warning")] if isinstance(passed, list) else passed
+    passed = (
+        [row for row in passed if not isinstance(row, dict) or row.get("reason") or row.get("warning")]
+        if isinstance(passed, list)
+        else passed
+    )
     found = {name: _loud(part) for name, part in data.items() if name != "checks_passed"}
     return {**found, "checks_passed": passed} if passed else found
