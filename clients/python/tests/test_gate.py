@@ -2,10 +2,12 @@
 
 import asyncio
 import os
+import random
 import signal
 import subprocess
 import sys
 import threading
+import time
 import unittest
 from decimal import Decimal
 
@@ -68,6 +70,21 @@ class RealGate(unittest.TestCase):
         with self.assertRaises(Refused) as caught:
             held.wait(60)
         self.assertEqual(caught.exception.code, "APPROVAL_DENIED")
+
+    def test_a_client_that_is_killed(self):
+        """Wherever it dies, the bytes that it kept are answered later."""
+        for _ in range(20):
+            kept = self.gate.sign("portfolio.get", {}).bytes
+            child = os.fork()
+            if child == 0:
+                try:
+                    self.gate.send(kept)
+                finally:
+                    os._exit(0)
+            time.sleep(random.random() * 0.01)
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            self.assertIn("equity", self.gate.send(kept))
 
     def test_an_id_that_was_used(self):
         self.gate.ask("portfolio.get", {}, id="used")
