@@ -204,6 +204,10 @@ class Refusals(Case):
             self.assertNotEqual(first["id"], second["id"])
             self.assertNotEqual(first["timestamp"], second["timestamp"])
             self.assertEqual(self.taken[1][1].decode().count(tricky), 2)
+            # Again after silence: what was signed anew is the request from now on.
+            with self.playing(lambda name, _: self.answer(name, done())):
+                self.assertEqual(caught.exception.again(), {"value": 1})
+            self.assertEqual(json.loads(self.taken[0][1]), second)
 
     def test_tools_say_it_in_words(self):
         rows = [

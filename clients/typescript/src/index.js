@@ -87,12 +87,16 @@ export class Held extends Refused {
 
 /** Too much at a time. The request was not decided, and its id is not used up. */
 export class RateLimited extends Refused {
+  #next;
+
   /** Waits as long as the gate asks, then sends the same bytes, or the payload under a fresh id if they are too old. */
   async again() {
     await sleep(this.retryAfterMs ?? 1000);
-    const { action, payload, causality } = this.request;
-    if (this.retry === "after" && this.request.ageS < FRESH_S) return this.gate.send(this.request);
-    return this.gate.ask(action, payload, { causality });
+    const { action, payload, causality, ageS } = this.request;
+    // Chosen once: if this falls silent, a second request under a third id could be done beside it.
+    const isFresh = this.retry === "after" && ageS < FRESH_S;
+    this.#next ??= isFresh ? Promise.resolve(this.request) : this.gate.sign(action, payload, { causality });
+    return this.gate.send(await this.#next);
   }
 }
 

@@ -147,6 +147,10 @@ test("rate limited: the same bytes, or the payload anew", async () => {
     assert.deepEqual(await limited.again(), { value: 1 });
     assert.equal(taken[0].data === taken[1].data, isSame);
     assert.equal(taken[1].data.split(tricky).length, 3);
+    // Again after silence: what was sent the second time is the request from now on.
+    answers.push(done());
+    assert.deepEqual(await limited.again(), { value: 1 });
+    assert.equal(taken[2].data, taken[1].data);
     ends.pop()();
   }
 });

@@ -106,6 +106,8 @@ class Held(Refused):
 class RateLimited(Refused):
     """Too much at a time. The request was not decided, and its id is not used up."""
 
+    _next: Optional[Request] = None
+
     def again(self) -> Any:
         """Waits as long as the gate asks, then sends the same bytes, or the payload under a fresh id if they are too old."""
         return self._gate._drive(self._gate._after(self))
@@ -182,10 +184,12 @@ class _Gate:
 
     def _after(self, limited: RateLimited) -> Steps:
         yield (limited.retry_after_ms or 1000) / 1000
-        request = limited.request
-        if limited.retry != "after" or request.age_s >= FRESH_S:
-            request = sign(self.key, request.action, request.payload, causality=request.causality)
-        return (yield from self._ask(request))
+        if limited._next is None:
+            limited._next = request = limited.request
+            if limited.retry != "after" or request.age_s >= FRESH_S:
+                limited._next = sign(self.key, request.action, request.payload, causality=request.causality)
+        # Chosen once: if this falls silent, a second request under a third id could be done beside it.
+        return (yield from self._ask(limited._next))
 
     def _outcome(self, answer: Answer, request: Request) -> Any:
         if answer.outcome == "done":
