@@ -34,6 +34,7 @@ from spoolgate import (
     sign,
     tools,
 )  # noqa: E402
+from spoolgate._spool import Sent  # noqa: E402
 from spoolgate._wire import to_json  # noqa: E402
 
 SECRET = "0123456789abcdef" * 4
@@ -293,6 +294,20 @@ class OthersInTheSpool(Case):
         self.answer("r.json.error.json", CONFLICT)
         with self.playing(lambda name, _: self.answer(name, done("new"))):
             self.assertEqual(self.gate().ask("x", {}, id="r"), {"value": "new"})
+
+    def test_a_gate_that_answers_between_two_looks(self):
+        """The file waits when the client looks at it, and is taken and answered before the client looks at anything else."""
+        for is_before in (True, False):
+
+            def waits(sent, real=Sent.waits, is_before=is_before):
+                found = None if is_before else real(sent)
+                if os.path.exists(self.path("in", sent.name)):
+                    os.rename(self.path("in", sent.name), os.path.join(self.home, "taken"))
+                    self.answer(sent.name, done())
+                return real(sent) if found is None else found
+
+            with mock.patch.object(Sent, "waits", waits):
+                self.assertEqual(self.gate(wait=1).ask("x", {}), {"value": 1})
 
     def test_a_waiting_file_of_the_same_name_is_not_replaced(self):
         with open(self.path("in/r.json"), "x") as file:

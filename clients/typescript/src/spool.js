@@ -83,16 +83,15 @@ export class Spool {
 
   /** What is there: inode, and time of change. */
   stat(folder, name) {
-    try {
-      return within(this.home, folder, (path) => fs.lstatSync(`${path}/${name}`, { bigint: true }));
-    } catch {
-      return undefined;
-    }
+    return within(this.home, folder, (path) => fs.lstatSync(`${path}/${name}`, { bigint: true }));
   }
 
   version(folder, name) {
-    const found = this.stat(folder, name);
-    return found && version(found);
+    try {
+      return version(this.stat(folder, name));
+    } catch {
+      return undefined;
+    }
   }
 
   /** The answer in a file, if it is another version than `before`, and to the request of this id. */
@@ -175,12 +174,21 @@ class Sent {
     this.beforeError = spool.version(spool.out, `${name}.error.json`);
   }
 
+  /** Whether the gate has not taken the file yet, as far as anybody can tell. */
+  #waits() {
+    try {
+      return this.spool.stat(this.spool.new, this.name).ino === this.inode;
+    } catch (error) {
+      return error.code !== "ENOENT";
+    }
+  }
+
   /** The answer to this file. One under the id may be another file's that has the same id, and one under the file's name another
    *  sender's that used the same name: so neither counts while this file waits, or while the other may follow. */
   look() {
-    const isWaiting = this.spool.stat(this.spool.new, this.name)?.ino === this.inode; // before the answers: they come after it was taken
     const byId = this.spool.fresh(this.request.fileName, this.before, this.request.id);
-    if (isWaiting) {
+    // Only after the answer was read: what is read before the gate takes the file is another's, what is read later may be ours.
+    if (this.#waits()) {
       if (byId) [this.before, this.isContested] = [byId.version, true];
       return undefined;
     }

@@ -18,6 +18,7 @@ import {
   sign,
   tools,
 } from "../src/index.js";
+import { Spool } from "../src/spool.js";
 import { frame, toJson } from "../src/wire.js";
 
 const SECRET = "0123456789abcdef".repeat(4);
@@ -202,6 +203,22 @@ test("answers from before, and of others", async () => {
 
   setTimeout(() => answer("s.json", done("another's")), 50);
   await assert.rejects(gate({ wait: 0.3 }).ask("x", {}, { id: "s" }), Unknown);
+});
+
+test("a gate that answers between two looks", async () => {
+  // The file waits when the client looks at it, and is taken and answered before the client looks at anything else.
+  const real = Spool.prototype.stat;
+  ends.push(() => (Spool.prototype.stat = real));
+  for (const isBefore of [true, false]) {
+    Spool.prototype.stat = function stat(folder, name) {
+      const found = real.call(this, folder, name);
+      if (folder !== this.new || !fs.existsSync(path("in", name))) return found;
+      fs.renameSync(path("in", name), `${home}/taken`);
+      answer(name, done());
+      return isBefore ? real.call(this, folder, name) : found;
+    };
+    assert.deepEqual(await gate({ wait: 1 }).ask("x", {}), { value: 1 });
+  }
 });
 
 test("a waiting file is not replaced, and the conflict is this one's", async () => {

@@ -180,17 +180,22 @@ class Sent:
         self.is_contested, self.since = more, None  # type: bool, Optional[float]
 
     def waits(self) -> bool:
-        """Whether the gate has not taken the file yet."""
-        found = self.spool.version(self.spool.new, self.name)
-        return found is not None and found[0] == self.inode
+        """Whether the gate has not taken the file yet, as far as anybody can tell."""
+        try:
+            with Folder(self.spool.home, *self.spool.new) as fd:
+                return os.stat(self.name, dir_fd=fd, follow_symlinks=False).st_ino == self.inode
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
 
     def look(self) -> Optional[Answer]:
         """The answer to this file. One under the id may be another file's that has the same id, and one under the file's name
         another sender's that used the same name: so neither counts while this file waits, or while the other may follow.
         """
-        is_waiting = self.waits()  # before the answers: they come after the file was taken
         by_id = self.spool.fresh(self.request.file_name, self.before, self.request.id)
-        if is_waiting:
+        # Only after the answer was read: what is read before the gate takes the file is another's, what is read later may be ours.
+        if self.waits():
             if by_id:
                 self.before, self.is_contested = by_id.version, True
             return None
