@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""An agent that trades one day through files. Standard library only; it knows the spool and its own key, nothing else.
+"""An agent that trades one day through files. It needs the client of clients/python and its own key, nothing else.
 
 usage: python3 agent.py HOME KEYFILE [--every S | --paced]
 
@@ -17,10 +17,12 @@ The strategy is a channel breakout, to be seen at a glance and not to earn money
 It asks the gate what it holds (`portfolio.get`) instead of remembering: fills and stop-outs happen while it looks away.
 Exit code 0: it ended flat; 1: it could not; 2: no gate, no key, or an answer that it does not understand.
 """
-import argparse, sys, time
+import argparse, os, sys, time
 from decimal import ROUND_DOWN, Decimal
 
-from spool import Refused, Silent, Spool, read_key
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../clients/python/src"))
+from spoolgate import Gate, GateError, Refused
 
 SYMBOL, STRATEGY = "BTC-USD", "trend"
 # Theses that people wrote (proposals/theses): one trade stands on one at a time.
@@ -44,7 +46,7 @@ class Agent:
 
     def look(self, label):
         """One look at the market, and at most one thing done about it."""
-        data = self.gate.ask("market.get", {"symbol": SYMBOL})["MarketData"]
+        data = self.gate.market_data(symbol=SYMBOL)
         if data["stale"] or data["bid"] is None or data["ask"] is None:
             self.say(f"{label}  no fresh price; waiting")
             return
@@ -65,7 +67,7 @@ class Agent:
 
     def holding(self):
         """The position of this strategy, if it has one, and the equity, None while that is unknown."""
-        portfolio = self.gate.ask("portfolio.get", {})["Portfolio"]
+        portfolio = self.gate.portfolio()
         mine = [p for p in portfolio["positions"] if (p["strategy"], p["symbol"]) == (STRATEGY, SYMBOL)]
         equity = Decimal(portfolio["equity"]) if portfolio["equity"] is not None else None
         return (mine[0] if mine else None), equity
@@ -77,11 +79,11 @@ class Agent:
         size = down(equity * RISK / (ask - stop), LOT)
         for _ in range(TRIES_MAX):
             order = {
-                "strategy": STRATEGY, "symbol": SYMBOL, "side": "buy", "size": str(size), "order_type": "market",
-                "stop_price": str(stop), "thesis_slug": THESIS, "planned_entry": str(ask), "planned_stop": str(stop),
+                "strategy": STRATEGY, "symbol": SYMBOL, "side": "buy", "size": size, "order_type": "market",
+                "stop_price": stop, "thesis_slug": THESIS, "planned_entry": ask, "planned_stop": stop,
             }
             try:
-                done = self.gate.ask("order.submit", order)["Accepted"]
+                done = self.gate.submit_order(**order)
                 self.say(f"{label}  buy {size} at {ask}, stop {stop}: {done['order_id']}")
                 return
             except Refused as refused:
@@ -98,12 +100,11 @@ class Agent:
             self.say(f"{label}  buy {size} refused: {refused}")
             return None
         failed = ", ".join(row["check_name"] for row in rejected["checks_failed"])
-        headroom = rejected.get("headroom")
-        most = down(Decimal(headroom["max_size"]), LOT) if headroom else Decimal(0)
+        most = down(refused.max_size or Decimal(0), LOT)
         if not 0 < most < size:
             self.say(f"{label}  buy {size} refused by {failed}: no size would pass now")
             return None
-        self.say(f"{label}  buy {size} refused by {failed}: {most} would pass ({headroom['binding_check']})")
+        self.say(f"{label}  buy {size} refused by {failed}: {most} would pass ({rejected['headroom']['binding_check']})")
         return most
 
     def trail(self, label, position, level, bid):
@@ -113,7 +114,7 @@ class Agent:
         if stop is None or not Decimal(stop["trigger"]) < level < bid:
             return
         try:
-            self.gate.ask("order.tighten_stop", {"order_id": stop["order_id"], "new_stop": str(level)})
+            self.gate.tighten_stop(order_id=stop["order_id"], new_stop=level)
             self.say(f"{label}  stop {stop['order_id']} up from {stop['trigger']} to {level}")
         except Refused as refused:
             self.say(f"{label}  tighten refused: {refused}")
@@ -122,10 +123,10 @@ class Agent:
         """Sells all that is held. Whether it filled is for the next look to see."""
         order = {
             "strategy": STRATEGY, "symbol": SYMBOL, "side": "sell", "size": position["size"], "order_type": "market",
-            "thesis_slug": THESIS, "planned_entry": str(bid), "planned_stop": str(bid),
+            "thesis_slug": THESIS, "planned_entry": bid, "planned_stop": bid,
         }
         try:
-            done = self.gate.ask("order.submit", order)["Accepted"]
+            done = self.gate.submit_order(**order)
             self.say(f"{label}  sell {position['size']} at about {bid}: {done['order_id']}")
         except Refused as refused:
             # `reduce_only`: an exit of ours works already, or the stop was quicker.
@@ -145,7 +146,7 @@ def main():
     pace.add_argument("--every", type=float, default=60.0, metavar="S", help="seconds between two looks")
     pace.add_argument("--paced", action="store_true", help="a look per line of standard input, answered by a line")
     told = parser.parse_args()
-    agent = Agent(Spool(told.home, read_key(told.keyfile)), lambda text: print(text, file=sys.stderr))
+    agent = Agent(Gate(told.home, key=told.keyfile), lambda text: print(text, file=sys.stderr))
     if told.paced:
         for line in sys.stdin:
             agent.look(line.strip())
@@ -170,6 +171,6 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except (OSError, ValueError, KeyError, TypeError, Refused, Silent) as error:
+    except (OSError, ValueError, KeyError, TypeError, GateError) as error:
         print(f"agent: {error}", file=sys.stderr)
         sys.exit(2)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Play a recorded day of quotes into a gate, as fast as an agent keeps up. Standard library only.
+"""Play a recorded day of quotes into a gate, as fast as an agent keeps up, with the client of clients/python.
 
 usage: python3 feed.py HOME KEYFILE QUOTES.zip [--minutes N] -- AGENT...
 
@@ -12,9 +12,11 @@ delivered as if it had just happened: its quotes, in order, dated by the millise
 kept, and their order; the times are not. The feed holds the feed's key and the agent its own: neither can do the other's
 part.
 """
-import argparse, csv, datetime, io, subprocess, sys, time, zipfile
+import argparse, csv, datetime, io, os, subprocess, sys, time, zipfile
 
-from spool import Refused, Silent, Spool, read_key
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../clients/python/src"))
+from spoolgate import Gate, GateError
 
 ROWS_MAX = 256  # of one market.update
 
@@ -56,7 +58,7 @@ def deliver(gate, symbol, span):
     for back, (_, bid, ask, bid_size, ask_size) in zip(range(len(span) - 1, -1, -1), span):
         stamp = (now - datetime.timedelta(milliseconds=back)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         rows.append({"time": stamp, "bid": bid, "ask": ask, "bid_size": bid_size, "ask_size": ask_size})
-    gate.ask("market.update", {"symbol": symbol, "quotes": rows})
+    gate.update_market(symbol=symbol, quotes=rows)
 
 
 def main():
@@ -72,7 +74,7 @@ def main():
     told = parser.parse_args(own)
     if not command:
         parser.error("name the agent's command behind --")
-    gate = Spool(told.home, read_key(told.keyfile))
+    gate = Gate(told.home, key=told.keyfile)
     agent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
     try:
         for span in spans(read_quotes(told.quotes), told.minutes):
@@ -94,6 +96,6 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile, subprocess.TimeoutExpired, Refused, Silent) as error:
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile, subprocess.TimeoutExpired, GateError) as error:
         print(f"feed: {error}", file=sys.stderr)
         sys.exit(2)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Proposes changes of an agent's own rules from what these rules were worth. Standard library only.
+"""Proposes changes of an agent's own rules from what these rules were worth, with the client of clients/python.
 
 usage: spoolgate --home HOME --format json rules efficacy | python3 propose.py HOME KEYFILE RULE.json... [--events N]
 
@@ -19,8 +19,8 @@ import argparse, json, os, sys
 from decimal import Decimal
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "agent"))
-from spool import Refused, Silent, Spool, read_key
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../clients/python/src"))
+from spoolgate import Gate, GateError, Refused
 
 
 def judged(figures, least):
@@ -62,19 +62,19 @@ def main():
     parser.add_argument("rules", nargs="+", metavar="RULE.json")
     parser.add_argument("--events", type=int, metavar="N")
     told = parser.parse_args()
-    gate = Spool(told.home, read_key(told.keyfile))
+    gate = Gate(told.home, key=told.keyfile)
     figures = {rule["rule"]: rule for rule in json.load(sys.stdin)["rules"]}
     refused = False
     for path in told.rules:
         with open(path, encoding="utf-8") as file:
-            rule = json.load(file)
+            rule = json.load(file, parse_float=Decimal)
         payload = proposal(rule, figures[rule["id"]], told.events) if rule["id"] in figures else None
         if payload is None:
             print(f"{rule['id']}: stays as it is")
             continue
         kind = next(iter(payload))
         try:
-            done = gate.ask("rule.propose", payload)["ProposalAcknowledged"]
+            done = gate.ask("rule.propose", payload)
             became = "applied by its proof" if done["auto_approved"] else "waits for an approver"
             print(f"{rule['id']}: {kind}, {payload[kind]['evidence']['summary']}: {done['proposal_id']} {became}")
         except Refused as fault:
@@ -86,6 +86,6 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except (OSError, ValueError, KeyError, TypeError, Silent) as error:
+    except (OSError, ValueError, KeyError, TypeError, GateError) as error:
         print(f"propose: {error}", file=sys.stderr)
         sys.exit(2)

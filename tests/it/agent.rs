@@ -232,6 +232,11 @@ fn only_a_new_and_complete_answer_counts() {
     // A file that is not a request is answered under its own name.
     let sent = spool.hand_in(b"x", "junk", None).unwrap();
     fs::write(out("junk.json.error.json"), answer("")).unwrap();
+    assert!(
+        sent.answer_by(Instant::now()).is_none(),
+        "a refusal of an earlier file of this name, while this one waits"
+    );
+    fs::remove_file(home.path().join("spool/in/junk.json")).unwrap();
     assert!(sent.answer_by(Instant::now()).is_some());
 }
 

@@ -528,55 +528,6 @@ fn an_agent_with_its_own_spool_must_use_it() {
     assert_eq!(code(&lab.client().ask(&lab.query("q-1"))), "WRONG_SPOOL");
 }
 
-#[test]
-fn the_client_in_python_is_answered() {
-    if Command::new("python3").arg("--version").output().is_err() {
-        eprintln!("skipped: there is no python3 on this machine");
-        return;
-    }
-    let lab = Lab::new(DONE);
-    let ask = |key: &Path, action: &str, payload: &str| {
-        let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/socket_client.py");
-        let mut command = Command::new("python3");
-        command
-            .arg(client)
-            .arg("--socket")
-            .arg(lab.path())
-            .arg("--key")
-            .arg(key);
-        let done = command
-            .args(["--action", action, payload])
-            .output()
-            .unwrap();
-        (
-            done.status.code(),
-            String::from_utf8_lossy(&done.stdout).into_owned(),
-            show(&done),
-        )
-    };
-    let key = lab.scratch.beside("bot.key");
-    for (action, payload, expect) in [
-        ("portfolio.get", "{}", "success"),
-        ("email.send", MAIL, "success"),
-        (
-            "email.send",
-            r#"{ "to": ["ann@example.com"], "subject": "\u00e9 |", "body": "1 2" }"#,
-            "success",
-        ),
-        ("email.send", r#"{"to":[]}"#, "error"),
-    ] {
-        let (code, answer, shown) = ask(&key, action, payload);
-        let answer: Value = serde_json::from_str(&answer).unwrap_or_else(|_| panic!("{shown}"));
-        assert_eq!(
-            (code, &answer["status"]),
-            (Some(0), &json!(expect)),
-            "{shown}"
-        );
-    }
-    let (code, _, shown) = ask(&lab.scratch.beside("no.key"), "portfolio.get", "{}");
-    assert_eq!(code, Some(2), "{shown}");
-}
-
 /// Root alone can act as another user.
 #[test]
 fn an_agent_of_another_user_sends_for_its_principal_only() {

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::kit::campaign;
+use crate::kit::process::is_there;
 use ed25519_dalek::SigningKey;
 use serde_json::Value;
 use spoolgate_gate::State;
@@ -152,22 +153,6 @@ const EXAMPLES: &[Example] = &[
         key: "own.key",
     },
 ];
-
-/// Whether a program is installed. If not, prints this past the test's captured output.
-fn is_there(program: &str) -> bool {
-    match Command::new(program).arg("--version").output() {
-        Ok(output) if output.status.success() => true,
-        other => {
-            let why = other.map_or_else(
-                |error| error.to_string(),
-                |output| output.status.to_string(),
-            );
-            let line = format!("SKIPPED: what needs `{program}` ({why})\n");
-            std::io::stderr().write_all(line.as_bytes()).unwrap();
-            false
-        }
-    }
-}
 
 fn examples() -> impl Iterator<Item = &'static Example> {
     EXAMPLES.iter().filter(|example| is_there(example.program))

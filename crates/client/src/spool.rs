@@ -270,7 +270,10 @@ impl Sent {
                 {
                     return Some(answer);
                 }
-            } else if let Some(answer) = of_file() {
+            } else if !self.waits()
+                && let Some(answer) = of_file()
+            {
+                // While this file waits, a refusal under its name is an earlier file's.
                 return Some(answer);
             }
             if Instant::now() >= deadline {

@@ -1,8 +1,7 @@
 //! Processes of the program under test, and waiting for what they do.
 
 use std::fs;
-use std::io::ErrorKind;
-use std::io::Read;
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -13,6 +12,22 @@ use super::{command, lines, log_bytes};
 
 /// The maximum time to wait. It only ends a test that would otherwise hang.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Whether a program is installed. If not, prints this past the test's captured output.
+pub(crate) fn is_there(program: &str) -> bool {
+    match Command::new(program).arg("--version").output() {
+        Ok(output) if output.status.success() => true,
+        other => {
+            let why = other.map_or_else(
+                |error| error.to_string(),
+                |output| output.status.to_string(),
+            );
+            let line = format!("SKIPPED: what needs `{program}` ({why})\n");
+            io::stderr().write_all(line.as_bytes()).unwrap();
+            false
+        }
+    }
+}
 
 /// Looks again and again until there is a value, and returns it.
 #[track_caller]
