@@ -20,6 +20,7 @@ export interface OrderSubmit {
 
 export interface OrderSubmitAnswerChecksPassedItem {
   check_name: string;
+  follows_from?: string | null;
   limit: string | null;
   passed: boolean;
   reason?: string | null;

@@ -34,6 +34,7 @@ class _OrderSubmitAnswerChecksPassedItem(TypedDict):
 
 
 class OrderSubmitAnswerChecksPassedItem(_OrderSubmitAnswerChecksPassedItem, total=False):
+    follows_from: Union[str, None]
     reason: Union[str, None]
     warning: bool
 
