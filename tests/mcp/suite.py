@@ -1,5 +1,5 @@
 """spoolgate-mcp driven by the official Python client against real gates on scratch homes. Run by .ci/mcp."""
-import asyncio, json, os, shutil, subprocess, sys, time, traceback
+import asyncio, json, os, re, shutil, subprocess, sys, time, traceback
 
 from jsonschema import Draft202012Validator
 from mcp.shared.exceptions import McpError
@@ -10,10 +10,11 @@ from homes import OUTGOING, SERVER, CALLED, WRITTEN, Home, Lines, order
 TOOLS = {
     "submit_order", "cancel_order", "tighten_stop", "portfolio", "orders", "fills", "market_data", "propose_rule",
     "apply_control_decision", "list_strategies", "get_strategy", "council_request", "council_verdict", "council_decision",
-    "interrogate.health", "interrogate.evaluate", "interrogate.admit", "interrogate.check", "interrogate.cache_clear",
-    "interrogate.cache_invalidate", "interrogate.settle", "submit_action", "check", "explain",
+    "interrogate_health", "interrogate_evaluate", "interrogate_admit", "interrogate_check", "interrogate_cache_clear",
+    "interrogate_cache_invalidate", "interrogate_settle", "submit_action", "check", "explain",
+    "halt", "heartbeat",
 }
-NEVER = ["approv", "deny", "decline", "revert", "override", "reload", "halt", "keys", "service_", "grant", "account"]
+NEVER = ["approv", "deny", "decline", "revert", "override", "reload", "halt_", "keys", "service_", "grant", "account"]
 SINCE = {"since": "2018-01-01T00:00:00Z"}
 
 
@@ -28,9 +29,13 @@ async def tools_are_these_and_no_others(home):
         assert known((tool.name, tool.annotations.readOnlyHint) for tool in listed) == TOOLS
         for tool in listed:
             assert tool.annotations.readOnlyHint or not any(word in tool.name for word in NEVER), tool.name
-            for schema in (tool.inputSchema, tool.outputSchema):
-                Draft202012Validator.check_schema(schema)
-                assert schema["type"] == "object", tool.name
+            assert re.fullmatch("[a-z_]{1,64}", tool.name), tool.name
+            assert tool.outputSchema is None, tool.name
+            Draft202012Validator.check_schema(tool.inputSchema)
+            assert tool.inputSchema["type"] == "object", tool.name
+        # Names with dots are called and not listed.
+        health = await call.session.call_tool("interrogate.health", {})
+        assert health.structuredContent["status"] == "success", health
         # No other name can be called.
         for name in ["halt.clear", "approval.grant", "submit_orders", "", "../explain"]:
             try:
@@ -42,6 +47,20 @@ async def tools_are_these_and_no_others(home):
         for action in ["halt.clear", "approval.grant", "keys.add", "services.add", "order.submit"]:
             told = await call("submit_action", action=action, payload={})
             assert told["status"] == "not_sent" and "`action` must be one of" in told["refused"]["message"], told
+
+
+async def the_contracts_names_are_listed_on_request(home):
+    async with home.session("trend-bot", "--names", "contract", "--schemas", "--allow", "admission", "--allow", "orders") as call:
+        listed = (await call.session.list_tools()).tools
+        names = {tool.name for tool in listed}
+        assert {"interrogate.check", "interrogate.cache_invalidate", "orders", "halt", "explain"} <= names, names
+        assert "interrogate_check" not in names and "portfolio" not in names, names
+        for tool in listed:
+            Draft202012Validator.check_schema(tool.outputSchema)
+        assert (await call("interrogate.health"))["status"] == "success"
+        assert (await call.session.call_tool("interrogate_health", {})).structuredContent["status"] == "success"
+        wrapped = await call.session.call_tool("halt", {"payload": {"strategy": "nope", "reason": "a look"}})
+        assert "is not its own" in wrapped.structuredContent["refused"]["message"], wrapped
 
 
 async def looking(home):
@@ -197,21 +216,21 @@ def task(id, parent=None):
 
 async def admitting(home):
     async with home.session() as call:
-        assert (await call("interrogate.health"))["status"] == "success"
+        assert (await call("interrogate_health"))["status"] == "success"
         for tool in ["check", "evaluate"]:
-            told = await call(f"interrogate.{tool}", envelope=task("t-1"))
+            told = await call(f"interrogate_{tool}", envelope=task("t-1"))
             assert (told["status"], told["data"]["decision"]) == ("success", "allow"), told
         # The tree has a root. A second root is refused by a named check; a child of the first is admitted.
-        twice = await call("interrogate.admit", envelope=task("t-1"))
+        twice = await call("interrogate_admit", envelope=task("t-1"))
         assert [row["check"] for row in twice["refused"]["failed_checks"]] == ["task_exists"], twice
         assert "task_exists" in twice.text and twice["data"]["receipt"]["decision"] == "deny"
-        child = await call("interrogate.admit", request_id="t-2", envelope=task("t-1", parent="t-1"))
+        child = await call("interrogate_admit", request_id="t-2", envelope=task("t-1", parent="t-1"))
         assert (child["status"], child["data"]["receipt"]["parent_task_id"]) == ("success", "t-1"), child
-        assert (await call("interrogate.cache_clear"))["status"] == "success"
-        assert "status" in await call("interrogate.cache_invalidate", policy_profile_id="default")
-        settled = await call("interrogate.settle", receipt_id="r-999", spent={"usd": "0", "tokens": 0})
+        assert (await call("interrogate_cache_clear"))["status"] == "success"
+        assert "status" in await call("interrogate_cache_invalidate", policy_profile_id="default")
+        settled = await call("interrogate_settle", receipt_id="r-999", spent={"usd": "0", "tokens": 0})
         assert settled["refused"]["code"] == "NOT_PERMITTED", "a receipt that is not there"
-        assert (await call("interrogate.evaluate", envelope={}))["refused"]["code"], "no envelope"
+        assert (await call("interrogate_evaluate", envelope={}))["refused"]["code"], "no envelope"
 
 
 async def a_case_before_the_council(home):
@@ -433,7 +452,8 @@ async def wrong_beginnings(home):
     broken.chmod(0o600)
     assert "is not a key file" in fails(*base, "--key", str(broken))
     assert "not to `research-bot`" in fails("--home", str(home.path), "--as", "research-bot", "--key", str(key))
-    assert "tool `approve` does not exist" in fails(*base, "--key", str(key), "--allow", "approve")
+    assert "`approve` is neither a tool nor a group" in fails(*base, "--key", str(key), "--allow", "approve")
+    assert "did you mean `trading`?" in fails(*base, "--key", str(key), "--allow", "tradin")
     assert "no spool of its own" in fails(*base, "--key", str(key), "--agent", "trend-bot")
     assert "does not exist" in fails("--home", "/nowhere", "--as", "trend-bot", "--key", str(key))
     assert "cannot be used with" in fails(*base, "--key", str(key), "--agent", "a", "--socket", "b")
@@ -516,7 +536,7 @@ async def through_the_socket(home):
 
 # Tests by home. Those that need a running gate share one, in this order.
 SHARED = [
-    tools_are_these_and_no_others, looking, a_model_corrects_itself, checking_does_nothing, the_same_id_is_done_once,
+    tools_are_these_and_no_others, the_contracts_names_are_listed_on_request, looking, a_model_corrects_itself, checking_does_nothing, the_same_id_is_done_once,
     actions_that_leave_the_machine, controlling, proposing, admitting, a_case_before_the_council, resources,
     hostile_arguments, numbers_keep_their_digits_both_ways, both_handshakes, strays_end_nothing, a_pipe_that_is_closed_has_its_answers,
     only_allowed_tools, an_agent_with_a_spool_of_its_own, wrong_beginnings, nothing_else_of_the_home_is_opened,

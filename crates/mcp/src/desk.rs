@@ -126,8 +126,8 @@ impl Desk {
 
     /// Executes a call of a tool.
     pub(crate) fn call(&self, tool: &Tool, arguments: &str) -> Told {
-        let takes_causality = tool.id_member.is_some();
-        let read = match Arguments::read(arguments, tool.id_member, takes_causality) {
+        let has_payload = matches!(tool.does, Does::Check | Does::Outgoing);
+        let read = match Arguments::read(arguments, tool.id_member, has_payload) {
             Ok(read) => read,
             Err(why) => {
                 return Told::refused_here("MALFORMED_JSON", format!("the arguments: {why}"), None);

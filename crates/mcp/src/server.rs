@@ -27,18 +27,37 @@ const INSTRUCTIONS: &str = "These tools send requests to a gate that checks each
     `unknown` may have been done: call again with the same id and arguments. No tool approves \
     held requests: a person does that.";
 
+/// Which names of tools are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Names {
+    /// Names without dots, which every client accepts.
+    Plain,
+    /// The names of the contracts, some with dots.
+    Contract,
+}
+
+/// What is offered to a client.
+pub(crate) struct Offer {
+    /// The tools that may be called.
+    pub tools: Vec<&'static Tool>,
+    /// How they are listed.
+    pub names: Names,
+    /// Whether the schema of every tool's result is listed.
+    pub has_output_schemas: bool,
+}
+
 /// Serves the tools over one desk.
 #[derive(Clone)]
 pub(crate) struct Server {
-    tools: Arc<Vec<&'static Tool>>,
+    offer: Arc<Offer>,
     desk: Arc<Desk>,
 }
 
 impl Server {
     /// Creates a server of these tools.
-    pub(crate) fn new(tools: Vec<&'static Tool>, desk: Desk) -> Server {
+    pub(crate) fn new(offer: Offer, desk: Desk) -> Server {
         Server {
-            tools: Arc::new(tools),
+            offer: Arc::new(offer),
             desk: Arc::new(desk),
         }
     }
@@ -63,18 +82,27 @@ fn mime_of(path: &str) -> &'static str {
     }
 }
 
-fn listed(tool: &Tool) -> Listed {
-    let hints = ToolAnnotations::with_title(tool.title)
-        .read_only(tool.is_query)
-        .destructive(!tool.is_query)
-        // A change is done once only if the call names an id, so only queries are always
-        // idempotent.
-        .idempotent(tool.is_query)
-        .open_world(matches!(tool.does, Does::Outgoing));
-    Listed::new(tool.name, tool.description, schema::input(tool))
-        .with_title(tool.title)
-        .with_raw_output_schema(Arc::new(schema::output()))
-        .with_annotations(hints)
+impl Offer {
+    fn listed(&self, tool: &Tool) -> Listed {
+        let hints = ToolAnnotations::with_title(tool.title)
+            .read_only(tool.is_query)
+            .destructive(!tool.is_query)
+            // A change is done once only if the call names an id, so only queries are always
+            // idempotent.
+            .idempotent(tool.is_query)
+            .open_world(matches!(tool.does, Does::Outgoing));
+        let name = match self.names {
+            Names::Plain => tool.name.into(),
+            Names::Contract => tool.contract_name(),
+        };
+        let listed = Listed::new(name, schema::description(tool), schema::input(tool))
+            .with_annotations(hints);
+        if self.has_output_schemas {
+            listed.with_raw_output_schema(Arc::new(schema::output()))
+        } else {
+            listed
+        }
+    }
 }
 
 /// Builds the protocol result: words, the JSON as text for clients that ignore structured content,
@@ -112,7 +140,11 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         Ok(ListToolsResult::with_all_items(
-            self.tools.iter().map(|tool| listed(tool)).collect(),
+            self.offer
+                .tools
+                .iter()
+                .map(|tool| self.offer.listed(tool))
+                .collect(),
         ))
     }
 
@@ -122,10 +154,11 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let Some(tool) = self
+            .offer
             .tools
             .iter()
             .copied()
-            .find(|tool| tool.name == request.name)
+            .find(|tool| tool.is_called(&request.name))
         else {
             let name: String = request.name.escape_debug().take(128).collect();
             return Err(ErrorData::invalid_params(
@@ -208,5 +241,35 @@ impl ServerHandler for Server {
                 None,
             ),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::{GROUPS, offered};
+
+    /// Returns the size of `tools/list`, in bytes.
+    fn listing(names: &[&str], has_output_schemas: bool) -> usize {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let offer = Offer {
+            tools: offered(&names).unwrap(),
+            names: Names::Plain,
+            has_output_schemas,
+        };
+        let tools = offer.tools.iter().map(|tool| offer.listed(tool));
+        let listed = ListToolsResult::with_all_items(tools.collect());
+        serde_json::to_string(&listed).unwrap().len()
+    }
+
+    #[test]
+    fn lists_of_tools_are_short() {
+        for group in GROUPS {
+            eprintln!("{}: {} bytes", group.name, listing(&[group.name], false));
+        }
+        let (all, trading) = (listing(&[], false), listing(&["trading"], false));
+        assert!(all <= 30_000, "{all} bytes");
+        assert!(trading <= 12_000, "{trading} bytes");
+        assert!(listing(&["trading"], true) > trading);
     }
 }

@@ -45,7 +45,13 @@ impl Action for HaltSet {
     )
     .lane(Lane::Control)
     .freshness(Freshness::Halt)
-    .rate(Rate::Free);
+    .rate(Rate::Free)
+    .tool(
+        "halt",
+        "Halt own entries",
+        "Stop your own entries, or those of one strategy, with a reason. Only a person ends a halt. \
+            Exits, cancels and tightened stops go on.",
+    );
 
     fn check(set: &SetHalt) -> Result<(), PayloadError> {
         if let [first, second, ..] = set.scopes()[..] {
