@@ -83,6 +83,25 @@ pub(crate) fn request_id(text: &str) -> Result<RequestId, ArgumentsError> {
     id_of(&members, NAME)?.ok_or_else(|| ArgumentsError::NotAString(NAME.to_owned()))
 }
 
+/// Reads `{"action"}`, an action that rules apply to.
+///
+/// # Errors
+/// Returns [`ArgumentsError`] if the arguments are anything else.
+pub(crate) fn ruled(text: &str) -> Result<ActionName, ArgumentsError> {
+    let members = Members::of(text).ok_or(ArgumentsError::NotAnObject)?;
+    members.only_these(&["action"], "`action`")?;
+    one_of(&members, &ActionName::RULED)
+}
+
+/// Reads `action`, one of `actions`.
+fn one_of(members: &Members<'_>, actions: &[ActionName]) -> Result<ActionName, ArgumentsError> {
+    let asked = members.string("action");
+    let action = asked.and_then(|asked| actions.iter().find(|action| asked == **action));
+    action
+        .copied()
+        .ok_or_else(|| ArgumentsError::Action(actions.to_vec()))
+}
+
 /// Returns the text of arguments whose payload is wrapped as `{"payload": {...}}`, with the payload's
 /// members in its place; `None` if they are not wrapped. Members of the call itself stay beside it.
 fn unwrapped(members: &Members<'_>, is_own: impl Fn(&str) -> bool) -> Option<String> {
@@ -173,15 +192,13 @@ impl Inner {
     pub(crate) fn read(text: &str, actions: &[ActionName]) -> Result<Inner, ArgumentsError> {
         let members = Members::of(text).ok_or(ArgumentsError::NotAnObject)?;
         members.only_these(&["action", "payload"], "`action` and `payload`")?;
-        let asked = members.string("action");
-        let action = asked.and_then(|asked| actions.iter().find(|action| asked == **action));
-        let action = action.ok_or_else(|| ArgumentsError::Action(actions.to_vec()))?;
+        let action = one_of(&members, actions)?;
         let payload = members.text("payload").unwrap_or("{}");
         if !payload.starts_with('{') {
             return Err(ArgumentsError::Payload);
         }
         Ok(Inner {
-            action: *action,
+            action,
             payload: payload.to_owned(),
         })
     }

@@ -10,11 +10,14 @@
 )]
 
 mod arguments;
+mod body;
 mod desk;
 mod explain;
 mod frame;
+mod quiet;
 mod raw;
 mod resources;
+mod said;
 mod schema;
 mod server;
 mod stdio;

@@ -2,6 +2,7 @@
 //! payload enforce it.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use rmcp::model::JsonObject;
 use serde_json::{Map, Value, json};
@@ -11,7 +12,7 @@ use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::code::Retry;
 
 use super::arguments::CAUSALITY;
-use super::tools::{Does, Tool};
+use super::tools::{Does, TOOLS, Tool};
 
 /// Longest text of an input schema, in characters. Longer ones cost a model more than they tell it.
 const TEXT_CHARS_MAX: usize = 80;
@@ -66,6 +67,12 @@ pub(crate) fn input(tool: &Tool) -> JsonObject {
         Does::Check => with_action(&request_check::checked().collect::<Vec<_>>()),
         Does::Explain => with_request_id("the id of one of your requests"),
         Does::CouncilDecision => with_request_id("the name of the case"),
+        Does::RuleFields => an_object(json!({
+            "type": "object",
+            "properties": {"action": {"type": "string", "enum": ActionName::RULED}},
+            "required": ["action"],
+            "additionalProperties": false,
+        })),
     };
     if tool.id_member.is_some() {
         // The id and the task are added beside the payload here, so a maximum of members cannot
@@ -74,7 +81,7 @@ pub(crate) fn input(tool: &Tool) -> JsonObject {
     }
     let own = schema.entry("properties").or_insert_with(|| json!({}));
     if let (Some(properties), Some(member)) = (own.as_object_mut(), tool.id_member) {
-        let about = "an id of your choice: calls under one id are done once; absent: a random id";
+        let about = "an id of your choice: calls under one id are done once";
         properties.insert(
             member.to_owned(),
             json!({"type": "string", "description": about}),
@@ -190,9 +197,35 @@ pub(crate) fn description(tool: &Tool) -> Cow<'static, str> {
             let fields: Vec<String> = fields.collect();
             format!("{} Fields: {}.", tool.description, fields.join("; ")).into()
         }
-        Does::Ask(_) | Does::Check | Does::Explain | Does::CouncilDecision => {
+        Does::Ask(_) | Does::Check | Does::Explain | Does::CouncilDecision | Does::RuleFields => {
             tool.description.into()
         }
+    }
+}
+
+/// Names of schemas besides those of payloads: a rule file, and the result of a tool.
+const RULE: &str = "rules.rule";
+const RESULT: &str = "result";
+
+/// Returns the names of the schemas that a model may read: the payload of every action that it can
+/// send, a rule file, and the result of a tool.
+pub(crate) fn published() -> impl Iterator<Item = &'static str> {
+    let actions: BTreeSet<&str> = TOOLS
+        .iter()
+        .flat_map(Tool::actions)
+        .map(ActionName::as_str)
+        .collect();
+    actions.into_iter().chain([RULE, RESULT])
+}
+
+/// Returns the text of a published schema.
+pub(crate) fn text(name: &str) -> Option<String> {
+    if !published().any(|known| known == name) {
+        return None;
+    }
+    match name {
+        RESULT => serde_json::to_string_pretty(&output()).ok(),
+        _ => schemas::text(name).map(str::to_owned),
     }
 }
 
@@ -272,7 +305,16 @@ pub(crate) fn output() -> JsonObject {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::tools::TOOLS;
+
+    #[test]
+    fn every_published_schema_can_be_read() {
+        for name in published() {
+            let schema: Value = serde_json::from_str(&text(name).unwrap()).unwrap();
+            jsonschema::validator_for(&schema).unwrap();
+        }
+        assert!(published().any(|name| name == "order.submit"));
+        assert_eq!(text("halt.clear"), None);
+    }
 
     /// Asserts that no schema within this value has a keyword or text that is left out.
     fn is_slim(value: &Value, is_names: bool) {

@@ -21,11 +21,12 @@ use super::tools::{Does, Tool};
 
 /// What the server tells a model about itself as a whole.
 const INSTRUCTIONS: &str = "These tools send requests to a gate that checks each one against \
-    rules that neither you nor these tools can change. A refusal names the failed checks with the \
-    measured value, the limit and, for orders, the headroom: send again within that under a fresh \
-    id, or use `explain`. You can always reduce, cancel and tighten. A result with status \
-    `unknown` may have been done: call again with the same id and arguments. No tool approves \
-    held requests: a person does that.";
+    rules that neither you nor these tools can change. Begin with the lists: they have the names \
+    that you may use. The first line of a result says what happened. A refusal names the failed \
+    checks with the measured value, the limit and, for orders, the headroom: send again within that \
+    under a fresh id, or use `explain`. You can always reduce, cancel, tighten and halt. A result \
+    with status `unknown` may have been done: call again with the same id and arguments. No tool \
+    approves held requests: a person does that.";
 
 /// Which names of tools are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -74,9 +75,11 @@ const METHODS: [&str; 7] = [
     "resources/templates/list",
 ];
 
-fn mime_of(path: &str) -> &'static str {
-    if path.ends_with(".yaml") {
+fn mime_of(uri: &str) -> &'static str {
+    if uri.ends_with(".yaml") {
         "application/yaml"
+    } else if uri.starts_with("spoolgate:///schemas/") {
+        "application/schema+json"
     } else {
         "text/plain"
     }
@@ -84,12 +87,12 @@ fn mime_of(path: &str) -> &'static str {
 
 impl Offer {
     fn listed(&self, tool: &Tool) -> Listed {
+        // The other hints have the right meaning if they are absent: destructive, and not
+        // idempotent, because a change is done once only if the call names an id.
+        // The other hints have the right meaning if they are absent: destructive, and not
+        // idempotent, because a change is done once only if the call names an id.
         let hints = ToolAnnotations::with_title(tool.title)
             .read_only(tool.is_query)
-            .destructive(!tool.is_query)
-            // A change is done once only if the call names an id, so only queries are always
-            // idempotent.
-            .idempotent(tool.is_query)
             .open_world(matches!(tool.does, Does::Outgoing));
         let name = match self.names {
             Names::Plain => tool.name.into(),
@@ -105,20 +108,16 @@ impl Offer {
     }
 }
 
-/// Builds the protocol result: words, the JSON as text for clients that ignore structured content,
-/// and the structured content.
+/// Builds the protocol result: one text, which is all that many clients show to a model, and the
+/// structured content.
 fn result(told: &Told) -> CallToolResult {
-    let structured = told.json();
-    let content = vec![
-        ContentBlock::text(told.text()),
-        ContentBlock::text(structured.clone()),
-    ];
+    let content = vec![ContentBlock::text(told.text())];
     let mut result = if told.is_error() {
         CallToolResult::error(content)
     } else {
         CallToolResult::success(content)
     };
-    result.structured_content = Some(json!({ RAW: structured }));
+    result.structured_content = Some(json!({ RAW: told.json() }));
     result
 }
 
@@ -191,7 +190,7 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let resource = |item: Item| {
-            let mime = mime_of(&item.path);
+            let mime = mime_of(&item.uri);
             Resource::new(item.uri, item.path).with_mime_type(mime)
         };
         let items = self.desk.shelf().list();

@@ -22,6 +22,8 @@ pub(crate) enum Does {
     Explain,
     /// Reads the decision on a case.
     CouncilDecision,
+    /// Lists the fields that rules may read.
+    RuleFields,
 }
 
 /// A tool.
@@ -63,6 +65,8 @@ pub(crate) const GROUPS: [Group; 6] = [
             "orders",
             "fills",
             "market_data",
+            "list_instruments",
+            "list_theses",
             "halt",
             "heartbeat",
             "check",
@@ -71,7 +75,16 @@ pub(crate) const GROUPS: [Group; 6] = [
     },
     Group {
         name: "rules",
-        tools: &["propose_rule", "halt", "heartbeat", "check", "explain"],
+        tools: &[
+            "propose_rule",
+            "list_proposals",
+            "list_rules",
+            "rule_fields",
+            "halt",
+            "heartbeat",
+            "check",
+            "explain",
+        ],
     },
     Group {
         name: "council",
@@ -79,6 +92,7 @@ pub(crate) const GROUPS: [Group; 6] = [
             "council_request",
             "council_verdict",
             "council_decision",
+            "list_cases",
             "halt",
             "heartbeat",
             "check",
@@ -141,12 +155,19 @@ const fn query(
 }
 
 /// Tools that do more than sign requests of one action.
-const OWN: [Tool; 4] = [
+const OWN: [Tool; 5] = [
     query(
         "council_decision",
         Does::CouncilDecision,
         "Read a council decision",
         "The council's decision on a case, once there is one.",
+    ),
+    query(
+        "rule_fields",
+        Does::RuleFields,
+        "Fields of rules",
+        "The fields that a rule about an action may read, for `propose_rule`. The schema of a rule \
+            is the resource spoolgate:///schemas/rules.rule.",
     ),
     Tool {
         name: "submit_action",
@@ -277,8 +298,8 @@ impl Tool {
             Does::Ask(action) => vec![action],
             Does::Outgoing => ActionName::OUTGOING.to_vec(),
             Does::Check => vec![CHECK],
-            Does::Explain => vec![ActionName::OrdersList, ActionName::FillsList],
-            Does::CouncilDecision => Vec::new(),
+            Does::Explain => vec![ActionName::OrdersList, ActionName::FillsList, CHECK],
+            Does::CouncilDecision | Does::RuleFields => Vec::new(),
         }
     }
 
@@ -448,13 +469,12 @@ mod tests {
                 "docs/mcp.md has no row of `{}` (UPDATE_DOCS=1 adds it)",
                 tool.name
             );
-            let row = format!(
-                "| `{}` | `{}` | {} |\n",
-                tool.name,
-                tool.actions()[0],
-                tool.description
-            );
-            docs.insert_str(docs.find("| `submit_action` |").unwrap(), &row);
+            let signs = match tool.actions().first() {
+                Some(action) => format!("`{action}`"),
+                None => "nothing".to_owned(),
+            };
+            let row = format!("| `{}` | {signs} | {} |\n", tool.name, tool.description);
+            docs.insert_str(docs.find("| `submit_action` | one of").unwrap(), &row);
             fs::write(path, &docs).unwrap();
         }
     }
