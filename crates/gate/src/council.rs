@@ -387,8 +387,8 @@ impl Turn<'_> {
             counts_as: seat.as_ref().map(|seat| seat.verdict),
             notes: seat.as_ref().map_or(&[], |seat| &seat.notes),
             waits_for: match docket.closed {
-                None => waits_for(self.rules, &after),
-                Some(_) => Vec::new(),
+                None if is_alone => waits_for(self.rules, &after),
+                _ => Vec::new(),
             },
         })?;
         let changes = [filed].into_iter().chain(then);

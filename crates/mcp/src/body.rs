@@ -8,7 +8,9 @@ use spoolgate_wire::control::ControlResponse;
 use spoolgate_wire::council::{CouncilDecision, Stance};
 use spoolgate_wire::time::Time;
 
+use super::raw::Members;
 use super::said::Asked;
+use super::told::is_advice;
 
 /// A list of which only the length matters.
 pub(crate) type Rows = Vec<IgnoredAny>;
@@ -181,21 +183,26 @@ impl AnswerBody {
     pub(crate) fn read(data: Option<&str>, asked: Option<Asked<'_>>) -> AnswerBody {
         // An adapter may report anything, also the body of another action.
         let is_foreign = asked.is_some_and(|asked| asked.action.is_outgoing());
-        let read = data.filter(|data| !is_foreign || data.starts_with(r#"{"Held":"#));
+        data.filter(|_| !is_foreign)
+            .and_then(AnswerBody::own)
+            .unwrap_or(AnswerBody::Result)
+    }
+
+    /// Reads a body that the gate has written.
+    fn own(data: &str) -> Option<AnswerBody> {
         fn as_a<T: DeserializeOwned, B>(data: &str, body: fn(T) -> B) -> Option<B> {
             serde_json::from_str(data).ok().map(body)
         }
-        let body = |data| {
-            as_a(data, AnswerBody::Tagged)
-                .or_else(|| as_a(data, AnswerBody::Queried))
-                .or_else(|| as_a(data, AnswerBody::Fills))
-                .or_else(|| as_a(data, AnswerBody::Control))
-                .or_else(|| as_a(data, AnswerBody::Case))
-                .or_else(|| as_a(data, AnswerBody::Verdict))
-                .or_else(|| as_a(data, AnswerBody::Decision))
-                .or_else(|| as_a(data, AnswerBody::Admission))
-                .or_else(|| as_a(data, AnswerBody::Settled))
-        };
-        read.and_then(body).unwrap_or(AnswerBody::Result)
+        // How to try again stands beside the body.
+        let data = &Members::of(data)?.only(|name| !is_advice(name));
+        as_a(data, AnswerBody::Tagged)
+            .or_else(|| as_a(data, AnswerBody::Queried))
+            .or_else(|| as_a(data, AnswerBody::Fills))
+            .or_else(|| as_a(data, AnswerBody::Control))
+            .or_else(|| as_a(data, AnswerBody::Case))
+            .or_else(|| as_a(data, AnswerBody::Verdict))
+            .or_else(|| as_a(data, AnswerBody::Decision))
+            .or_else(|| as_a(data, AnswerBody::Admission))
+            .or_else(|| as_a(data, AnswerBody::Settled))
     }
 }

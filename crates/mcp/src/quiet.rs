@@ -93,3 +93,50 @@ fn with_short_limits(portfolio: &Members<'_>) -> Option<String> {
     let others = others.map(|(name, value)| (name.as_str(), value.get()));
     Some(object(others.chain([("limits", short.as_str())])))
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::told::Told;
+
+    /// A portfolio with two positions that uses some of every limit.
+    const PORTFOLIO: &str = include_str!("portfolio.json");
+
+    #[test]
+    fn a_portfolio_of_two_positions_has_at_most_4000_bytes() {
+        let answer = format!(
+            r#"{{"requestId":"r1","timestamp":"2026-02-20T14:42:00Z","status":"success","data":{PORTFOLIO},"auditRef":"1"}}"#
+        );
+        let text = Told::of(&serde_json::from_str(&answer).unwrap(), None).text();
+        assert!(text.len() <= 4000, "{} bytes: {text}", text.len());
+        let (words, data) = text.split_once("\n\n").unwrap();
+        assert!(words.contains("2 positions"), "{words}");
+        let (whole, short): (Value, Value) = (
+            serde_json::from_str(PORTFOLIO).unwrap(),
+            serde_json::from_str(data).unwrap(),
+        );
+        let (whole, short) = (&whole["Portfolio"], &short["Portfolio"]);
+        assert_eq!(whole["positions"], short["positions"]);
+        let limits = whole["limits"].as_array().unwrap().iter();
+        let limits = limits.zip(short["limits"].as_array().unwrap());
+        for (whole, short) in limits {
+            for member in ["check", "of", "limit", "left", "used"] {
+                assert_eq!(whole[member], short[member], "{short}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_unused_limit_has_neither_used_nor_left_and_an_unknown_one_says_why() {
+        let portfolio = r#"{"Portfolio":{"cash":"1","limits":[
+            {"check":"a","of":"account","used":"0","limit":"2.0","left":"2","unit":"usd","source":"s","warning":false,"closed":null},
+            {"check":"b","of":"account","used":null,"limit":null,"left":null,"unit":"usd","source":"s","warning":false,"closed":"no price"}]}}"#;
+        assert_eq!(
+            quiet(&Members::of(portfolio).unwrap()),
+            r#"{"Portfolio":{"cash":"1","limits":[{"check":"a","of":"account","limit":"2"},{"check":"b","of":"account","closed":"no price"}]}}"#
+        );
+    }
+}

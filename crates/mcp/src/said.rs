@@ -576,8 +576,9 @@ mod tests {
             "expires_at": "2026-02-21T00:00:00Z", "checks_failed": [], "checks_passed": []}});
         let says = "held as h-9 by ask-first until 2026-02-21T00:00:00.000Z: a person decides";
         assert_eq!(said(Some(&held.to_string()), None), says);
+        let with_advice = json!({"retry": "never", "Held": held["Held"]});
+        assert_eq!(said(Some(&with_advice.to_string()), None), says);
         let mail = json!({});
-        assert_eq!(of(ActionName::EmailSend, &mail, &held), says);
         // What an adapter reports is not taken for the gate's own words.
         let foreign = of(ActionName::EmailSend, &mail, &accepted(&[]));
         assert_eq!(

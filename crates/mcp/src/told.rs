@@ -55,7 +55,7 @@ pub(crate) struct Refused {
 }
 
 /// Whether a member of `data` says whether and how to try again.
-fn is_advice(name: &str) -> bool {
+pub(crate) fn is_advice(name: &str) -> bool {
     name == "retryAfterMs" || MEMBERS.contains(&name)
 }
 
@@ -300,7 +300,8 @@ impl Told {
         let (status, words) = match answer.status {
             AnswerStatus::Success => ("success", said(body.data, asked)),
             AnswerStatus::Error => ("error", format!("refused: {code}: {message}")),
-            AnswerStatus::RequiresApproval => ("requires_approval", said(body.data, asked)),
+            // The hold is the gate's own, whatever is held.
+            AnswerStatus::RequiresApproval => ("requires_approval", said(body.data, None)),
             AnswerStatus::RateLimited => (
                 "rate_limited",
                 format!("not decided, too much was sent: {message}"),

@@ -28,7 +28,8 @@ impl Action for InstrumentsList {
     .query(
         "list_instruments",
         "Instruments",
-        "All symbols: lot, smallest size, bid, ask and their age, and your strategies for each.",
+        "All symbols: tick, lot, smallest size and notional (the stop's too), bid, ask and their \
+            age, and your strategies for each.",
     );
 
     fn execute(turn: &Turn<'_>, sender: &Authentic, _: &Empty) -> Result<Outcome, Refusal> {

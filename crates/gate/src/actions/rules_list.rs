@@ -2,9 +2,9 @@
 
 use super::{is_shown, prelude::*};
 use spoolgate_rules::rule::RuleFile;
-use spoolgate_wire::ids::Principal;
+use spoolgate_wire::ids::{Principal, StrategyName};
 
-/// Lists the rules that apply to the sender.
+/// Lists the rules that are about the sender in particular.
 pub struct RulesList;
 
 /// The answer.
@@ -40,12 +40,12 @@ impl JsonSchema for Answer<'_> {
 impl Action for RulesList {
     type Payload = Empty;
     type Answer = Answer<'static>;
-    const ABOUT: &'static str = "Lists the rules that can apply to the sender, with their \
-        conditions. People see all.";
+    const ABOUT: &'static str = "Lists the rules that name the sender or only strategies of its, \
+        with their conditions. People see all.";
     const ROW: Row = Row::new(ActionName::RulesList, "ListRules", "(none)", SPEAKERS).query(
         "list_rules",
         "Rules",
-        "The rules that can apply to you, with their conditions, thresholds and status.",
+        "The rules that name you or only your strategies, with conditions, thresholds and status.",
     );
 
     fn execute(turn: &Turn<'_>, sender: &Authentic, _: &Empty) -> Result<Outcome, Refusal> {
@@ -56,17 +56,18 @@ impl Action for RulesList {
     }
 }
 
-/// Whether a rule may be about requests of this sender.
+/// Whether a sender may read a rule: an agent only one that is about itself, because what the rules
+/// for everybody look for would help it to go around them.
 fn applies(rules: &Rulebook, rule: &RuleFile, source: &Principal) -> bool {
     if rules.role(source) == Some(Role::Human) {
         return true;
     }
-    let scope = &rule.applies_to;
-    let is_named = |names: &Vec<Principal>| names.contains(source);
-    scope.principal.as_ref().is_none_or(is_named)
-        && scope.strategy.as_ref().is_none_or(|strategies| {
-            strategies
-                .iter()
-                .any(|strategy| is_shown(rules, source, strategy))
-        })
+    let (principals, strategies) = (&rule.applies_to.principal, &rule.applies_to.strategy);
+    let is_named = principals.as_ref().map(|names| names.contains(source));
+    let is_own = |name: &StrategyName| is_shown(rules, source, name);
+    match (is_named, strategies) {
+        (Some(is_named), _) => is_named,
+        (None, Some(strategies)) => strategies.iter().all(is_own),
+        (None, None) => false,
+    }
 }

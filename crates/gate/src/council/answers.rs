@@ -46,7 +46,7 @@ pub struct VerdictFiled<'a> {
     /// Why it counts as less; in a spool of the sender's own.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     pub(super) notes: &'a [String],
-    /// Roles whose verdict the case still waits for.
+    /// Roles whose verdict the case still waits for; in a spool of the sender's own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) waits_for: Vec<&'a str>,
 }
