@@ -305,14 +305,9 @@ impl Turn<'_> {
         let id = &submit.request_id;
         let conflict = |what: String| Err(Refusal::new(Code::StateConflict, what));
         let Some(docket) = &self.lookups.docket else {
-            let what = format!(
-                "case `{id}` does not exist; `{}` lists",
-                ActionName::CasesList
-            );
-            return Err(Refusal::new(
-                Code::NotFound,
-                format!("{what} those that you have a seat in"),
-            ));
+            let list = ActionName::CasesList;
+            let what = format!("case `{id}` does not exist; `{list}` lists yours");
+            return Err(Refusal::new(Code::NotFound, what));
         };
         let is_as_signed = self.lookups.signed_case.as_ref() == Some(&submit.request_sha256);
         if submit.request_sha256 != docket.case.request_sha256 && !is_as_signed {
