@@ -24,7 +24,7 @@ SERVICES = """services:
 class Home:
     """A home with prices that end now, where trend-bot may do what agents can, and own-bot has a spool of its own."""
 
-    def __init__(self, prices=True):
+    def __init__(self, prices=True, safety=""):
         self.folder = tempfile.TemporaryDirectory(prefix="spoolgate-mcp-")
         self.path = pathlib.Path(self.folder.name) / "home"
         self.gate = None
@@ -34,11 +34,13 @@ class Home:
             "actions": OUTGOING, "adapter": "exec",
             "command": {"program": "sh", "args": ["-c", ECHO], "time_limit_s": 20, "output_bytes_max": 65536}}]}))
         (rules / "services.yaml").write_text(SERVICES)
+        with open(rules / "safety.yaml", "a") as file:
+            file.write(safety)
         principals = (rules / "principals.yaml").read_text()
         mine = ("  - name: trend-bot\n    actions: [" + ", ".join(OUTGOING) + "]\n"
                 "    admission: {domains: [{tenant: research, surface: agents, profile: default}], roots_per_hour: 20}\n"
                 '    control: {concerns: ["paper:btc-usd"], override: false}\n')
-        own = "  - name: own-bot\n    role: agent\n    spool: own-bot\n    strategies: [range]\n"
+        own = "  - name: own-bot\n    role: agent\n    spool: own-bot\n    strategies: [range]\n    council_roles: [Risk Officer]\n"
         assert "  - name: trend-bot\n" in principals
         (rules / "principals.yaml").write_text(principals.replace("  - name: trend-bot\n", mine, 1) + own)
         self.keys = {}
@@ -145,19 +147,30 @@ class Caller:
         told = result.structuredContent
         WRITTEN.append(json.dumps(told).encode())
         assert isinstance(told, dict), result
-        # A client without structured content reads the same value as text.
-        assert json.loads(result.content[1].text) == told
+        # A client without structured content reads words and the same data, in one text.
+        assert len(result.content) == 1, result
+        text = result.content[0].text
+        words, _, data = text.partition("\n\n")
+        assert "carried out" not in words, text
+        assert not result.isError or len(text.encode()) <= 1500, text
+        if data:
+            assert json.loads(data) == told.get("data", told.get("would_be", {}).get("data")), text
+        else:
+            assert "data" not in told or result.isError, text
         if told["status"] == "success":
             # The schema permits whatever the gate accepts.
             self.schemas[tool].validate(arguments)
         assert result.isError == (told["status"] not in ("success", "requires_approval", "open")), told
-        return Told(told, result.content[0].text, result.isError)
+        return Told(told, text, result.isError)
 
 
 class Told(dict):
+    """The structure of a result, with its text; `said` is the first line of that."""
+
     def __init__(self, told, text, is_error):
         super().__init__(told)
         self.text, self.is_error = text, is_error
+        self.said = text.partition("\n")[0]
 
 
 CALLED = set()

@@ -1,5 +1,6 @@
 """spoolgate-mcp driven by the official Python client against real gates on scratch homes. Run by .ci/mcp."""
-import asyncio, json, os, shutil, subprocess, sys, time, traceback
+import asyncio, json, os, re, shutil, subprocess, sys, time, traceback
+from decimal import ROUND_CEILING, Decimal
 
 from jsonschema import Draft202012Validator
 from mcp.shared.exceptions import McpError
@@ -10,10 +11,11 @@ from homes import OUTGOING, SERVER, CALLED, WRITTEN, Home, Lines, order
 TOOLS = {
     "submit_order", "cancel_order", "tighten_stop", "portfolio", "orders", "fills", "market_data", "propose_rule",
     "apply_control_decision", "list_strategies", "get_strategy", "council_request", "council_verdict", "council_decision",
-    "interrogate.health", "interrogate.evaluate", "interrogate.admit", "interrogate.check", "interrogate.cache_clear",
-    "interrogate.cache_invalidate", "interrogate.settle", "submit_action", "check", "explain",
+    "interrogate_health", "interrogate_evaluate", "interrogate_admit", "interrogate_check", "interrogate_cache_clear",
+    "interrogate_cache_invalidate", "interrogate_settle", "submit_action", "check", "explain",
+    "halt", "heartbeat", "rule_fields", "list_instruments", "list_theses", "list_cases", "list_proposals", "list_rules",
 }
-NEVER = ["approv", "deny", "decline", "revert", "override", "reload", "halt", "keys", "service_", "grant", "account"]
+NEVER = ["approv", "deny", "decline", "revert", "override", "reload", "halt_", "keys", "service_", "grant", "account"]
 SINCE = {"since": "2018-01-01T00:00:00Z"}
 
 
@@ -28,9 +30,13 @@ async def tools_are_these_and_no_others(home):
         assert known((tool.name, tool.annotations.readOnlyHint) for tool in listed) == TOOLS
         for tool in listed:
             assert tool.annotations.readOnlyHint or not any(word in tool.name for word in NEVER), tool.name
-            for schema in (tool.inputSchema, tool.outputSchema):
-                Draft202012Validator.check_schema(schema)
-                assert schema["type"] == "object", tool.name
+            assert re.fullmatch("[a-z_]{1,64}", tool.name), tool.name
+            assert tool.outputSchema is None, tool.name
+            Draft202012Validator.check_schema(tool.inputSchema)
+            assert tool.inputSchema["type"] == "object", tool.name
+        # Names with dots are called and not listed.
+        health = await call.session.call_tool("interrogate.health", {})
+        assert health.structuredContent["status"] == "success", health
         # No other name can be called.
         for name in ["halt.clear", "approval.grant", "submit_orders", "", "../explain"]:
             try:
@@ -44,6 +50,20 @@ async def tools_are_these_and_no_others(home):
             assert told["status"] == "not_sent" and "`action` must be one of" in told["refused"]["message"], told
 
 
+async def the_contracts_names_are_listed_on_request(home):
+    async with home.session("trend-bot", "--names", "contract", "--schemas", "--allow", "admission", "--allow", "orders") as call:
+        listed = (await call.session.list_tools()).tools
+        names = {tool.name for tool in listed}
+        assert {"interrogate.check", "interrogate.cache_invalidate", "orders", "halt", "explain"} <= names, names
+        assert "interrogate_check" not in names and "portfolio" not in names, names
+        for tool in listed:
+            Draft202012Validator.check_schema(tool.outputSchema)
+        assert (await call("interrogate.health"))["status"] == "success"
+        assert (await call.session.call_tool("interrogate_health", {})).structuredContent["status"] == "success"
+        wrapped = await call.session.call_tool("halt", {"payload": {"strategy": "nope", "reason": "a look"}})
+        assert "is not its own" in wrapped.structuredContent["refused"]["message"], wrapped
+
+
 async def looking(home):
     async with home.session() as call:
         assert (await call("portfolio"))["data"]["Portfolio"]["cash"] == "5000"
@@ -52,6 +72,11 @@ async def looking(home):
         assert "BTC-USD" in json.dumps(await call("market_data", symbol="BTC-USD"))
         told = await call("market_data", symbol="NO-SUCH")
         assert told["refused"]["code"] == "NOT_FOUND" and told.is_error
+        assert "there are: `BTC-USD`" in told.text and "`list_instruments` lists all" in told.text, told.text
+        told = await call("get_strategy", strategy_id="trnd")
+        assert "there are: `trend`" in told.text and "`list_strategies` lists all" in told.text, told.text
+        told = await call("submit_order", **order(0.01, thesis_slug="btc-rnge-long"))
+        assert "there are: `btc-range-long`" in told.text, told.text
         strategies = (await call("list_strategies"))["data"]["Strategies"]
         assert {row["name"] for row in strategies} >= {"trend", "range"}
         assert (await call("get_strategy", strategy_id="trend"))["data"]["Strategy"]["status"] == "active"
@@ -82,13 +107,23 @@ async def a_model_corrects_itself(home):
         assert so["order"]["order_id"] == accepted["order_id"]
         assert {row["order_id"] for row in so["order"]["open"]} >= {accepted["order_id"]}
         assert "is working" in so.text, so.text
+        id = accepted["order_id"]
+        assert sent[1].said.startswith(f"accepted: {id} buy "), sent[1].said
+        assert "BTC-USD limit 6760 is working, nothing filled yet" in sent[1].said, sent[1].said
+        assert "stop 6600 armed for fills (line " in sent[1].said, sent[1].said
         stop = next(row["order_id"] for row in so["order"]["open"] if row["role"] == "protective")
-        assert (await call("tighten_stop", order_id=stop, new_stop="6610.50"))["status"] == "success"
+        told = await call("tighten_stop", order_id=stop, new_stop="6610.50")
+        assert told["status"] == "success" and told.said.startswith(f"tightened the stop of {stop} to 6610.5"), told.said
+        again = await call("tighten_stop", order_id=stop, new_stop="6610.50")
+        assert again.said.startswith("nothing to do: the stop is already at this price"), again.said
         loosened = await call("tighten_stop", order_id=stop, new_stop=6000)
         assert loosened["status"] == "error" and loosened["refused"]["failed_checks"], loosened
-        assert (await call("cancel_order", order_id=accepted["order_id"]))["status"] == "success"
+        cancelled = await call("cancel_order", order_id=id)
+        assert cancelled["status"] == "success" and cancelled.said.startswith(f"cancelled {id}"), cancelled.said
+        again = await call("cancel_order", order_id=id)
+        assert again.said.startswith(f"nothing to do: {id} was cancelled before"), again.said
         gone = await call("explain", request_id=sent[1]["request_id"])
-        assert "is no longer open and was never filled" in gone.text, gone.text
+        assert f"order {id} was cancelled before" in gone.text, gone.text
         nothing = await call("explain", request_id="never-sent")
         assert nothing["status"] == "open" and "has no answer here" in nothing.text
 
@@ -101,7 +136,9 @@ async def checking_does_nothing(home):
         assert large["status"] == "success" and large["would_be"]["status"] == "error", large
         assert large["would_be"]["refused"]["headroom"]["max_size"] in large.text
         small = await call("check", action="order.submit", payload=order("0.01"))
-        assert small["would_be"]["status"] == "success" and "nothing was done" in small.text
+        assert small["would_be"]["status"] == "success"
+        assert small.said.startswith("dry run: would be accepted; nothing was reserved"), small.said
+        assert large.said.startswith("dry run: would be refused: CHECKS_FAILED"), large.said
         wrong = await call("check", action="order.submit", payload=order(-1))
         assert wrong["refused"]["code"] == "MALFORMED_PAYLOAD", wrong
         assert (await call("orders"))["data"]["Orders"] == []
@@ -144,6 +181,11 @@ async def actions_that_leave_the_machine(home):
         held = await call("submit_action", action="email.draft", payload={**mail, "body": "x" * 1_000_001})
         assert held["status"] == "requires_approval" and not held.is_error and "person" in held.text, held
         assert held["refused"]["code"] == "HELD"
+        name, until = held["data"]["Held"]["hold_id"], held["data"]["Held"]["expires_at"]
+        assert held.said.startswith(f"held as {name} by anomaly "), held.said
+        assert f"until {until}: a person decides" in held.said, held.said
+        # Rows that passed in silence are counted and not listed.
+        assert all("reason" in row or not row["passed"] for row in held["data"]["Held"]["remarks"]), held
 
 
 async def answers_are_valid_by_the_shipped_schemas(home):
@@ -165,15 +207,19 @@ async def controlling(home):
                 "action": "pause", "expected_active_strategy_id": "trend", "reason": "a look", "confidence": 0.7}
     async with home.session() as call:
         dry = await call("apply_control_decision", **{**decision, "dry_run": True, "decision_id": "d-0"})
-        assert dry["status"] == "success", dry
-        assert (await call("apply_control_decision", **decision))["data"]["status"] == "applied"
+        assert dry["status"] == "success" and dry.said.startswith("dry run: would pause trend"), dry.said
+        applied = await call("apply_control_decision", **decision)
+        assert applied["data"]["status"] == "applied" and applied.said.startswith("paused trend"), applied.said
         refused = await call("submit_order", **order(0.01))
         assert any(row["check"] == "strategy_active" for row in refused["refused"]["failed_checks"]), refused
         wrong = await call("apply_control_decision", **{**decision, "decision_id": "d-2", "action": "keep"})
         assert wrong.is_error and wrong["data"]["errors"], wrong
         resumed = await call("apply_control_decision", **{
             **decision, "decision_id": "d-3", "action": "resume", "expected_active_strategy_id": None})
-        assert resumed["data"]["status"] == "applied", resumed
+        assert resumed["data"]["status"] == "applied" and resumed.said.startswith("resumed trend"), resumed.said
+        idle = await call("apply_control_decision", **{
+            **decision, "decision_id": "d-4", "action": "resume", "expected_active_strategy_id": "trend"})
+        assert idle["data"]["status"] == "noop" and idle.said.startswith("nothing to do: trend is active"), idle.said
 
 
 async def proposing(home):
@@ -183,7 +229,18 @@ async def proposing(home):
             "when": [{"field": "order.size", "op": "gt", "value": "5"}], "then": "reject", "message": "{order.size}"}
     async with home.session() as call:
         told = await call("propose_rule", request_id="p-1", Activate={"rule": rule, "evidence": evidence})
-        assert told["status"] == "success" and told["data"]["ProposalAcknowledged"]["proposal_id"], told
+        assert told["status"] == "success", told
+        proposal = told["data"]["ProposalAcknowledged"]
+        assert proposal["auto_approved"] and told.said.startswith("in force: small-orders"), told.said
+        listed = (await call("list_proposals"))["data"]["Proposals"]
+        assert [(row["proposal_id"], row["standing"]) for row in listed] == [(proposal["proposal_id"], "applied")], listed
+        rules = {row["id"]: row for row in (await call("list_rules"))["data"]["Rules"]}
+        assert rules["small-orders"]["when"] == rule["when"], rules
+        waits = await call("propose_rule", Suspend={"rule_id": "small-orders", "reason": "too strict", "evidence": evidence})
+        id = waits["data"]["ProposalAcknowledged"]["proposal_id"]
+        assert waits.said.startswith(f"waits for people as {id}: it loosens"), waits.said
+        unknown = await call("propose_rule", Suspend={"rule_id": "small-order", "reason": "x", "evidence": evidence})
+        assert "there are: `small-orders`" in unknown.text and "`list_rules` lists all" in unknown.text, unknown.text
         wrong = await call("propose_rule", Activate={"rule": rule, "evidence": evidence}, Suspend={})
         assert wrong["refused"]["code"] == "MALFORMED_PAYLOAD", wrong
 
@@ -197,21 +254,23 @@ def task(id, parent=None):
 
 async def admitting(home):
     async with home.session() as call:
-        assert (await call("interrogate.health"))["status"] == "success"
+        assert (await call("interrogate_health"))["status"] == "success"
         for tool in ["check", "evaluate"]:
-            told = await call(f"interrogate.{tool}", envelope=task("t-1"))
+            told = await call(f"interrogate_{tool}", envelope=task("t-1"))
             assert (told["status"], told["data"]["decision"]) == ("success", "allow"), told
+            says = "dry run: the task would be allowed" if tool == "check" else "ALLOW: the task has its place"
+            assert told.said.startswith(says), told.said
         # The tree has a root. A second root is refused by a named check; a child of the first is admitted.
-        twice = await call("interrogate.admit", envelope=task("t-1"))
+        twice = await call("interrogate_admit", envelope=task("t-1"))
         assert [row["check"] for row in twice["refused"]["failed_checks"]] == ["task_exists"], twice
         assert "task_exists" in twice.text and twice["data"]["receipt"]["decision"] == "deny"
-        child = await call("interrogate.admit", request_id="t-2", envelope=task("t-1", parent="t-1"))
+        child = await call("interrogate_admit", request_id="t-2", envelope=task("t-1", parent="t-1"))
         assert (child["status"], child["data"]["receipt"]["parent_task_id"]) == ("success", "t-1"), child
-        assert (await call("interrogate.cache_clear"))["status"] == "success"
-        assert "status" in await call("interrogate.cache_invalidate", policy_profile_id="default")
-        settled = await call("interrogate.settle", receipt_id="r-999", spent={"usd": "0", "tokens": 0})
+        assert (await call("interrogate_cache_clear"))["status"] == "success"
+        assert "status" in await call("interrogate_cache_invalidate", policy_profile_id="default")
+        settled = await call("interrogate_settle", receipt_id="r-999", spent={"usd": "0", "tokens": 0})
         assert settled["refused"]["code"] == "NOT_PERMITTED", "a receipt that is not there"
-        assert (await call("interrogate.evaluate", envelope={}))["refused"]["code"], "no envelope"
+        assert (await call("interrogate_evaluate", envelope={}))["refused"]["code"], "no envelope"
 
 
 async def a_case_before_the_council(home):
@@ -221,16 +280,27 @@ async def a_case_before_the_council(home):
     async with home.session("research-bot") as call:
         opened = await call("council_request", idempotency_id="case-1", **case)
         assert opened["status"] == "success" and opened["request_id"] == "case-1", opened
+        assert opened.said.startswith("cfg-7 is open until ") and "; nothing is decided; waiting for " in opened.said, opened.said
         still = await call("council_decision", request_id="cfg-7")
         assert still["status"] == "open" and "never brought this case" in still.text, still
         sha = opened["data"]["request_sha256"]
+        own = (await call("list_cases"))["data"]["Cases"]
+        assert [(row["case"], row["own"], row["outcome"]) for row in own] == [("cfg-7", True, None)], own
+    async with home.session("risk-officer") as call:
+        seat = (await call("list_cases"))["data"]["Cases"][0]
+        assert seat["case"] == opened["data"]["alias"] and seat["seats"] == ["Risk Officer"], seat
+        assert seat["request_sha256"] == sha and "Risk Officer" in seat["waits_for"] and not seat["own"], seat
+        verdict = {"role": "Risk Officer", "verdict": "REJECT"}
+        missing = await call("council_verdict", request_id="cfg-9", request_sha256=sha, verdict=verdict)
+        assert missing["refused"]["code"] == "NOT_FOUND" and "`list_cases` lists" in missing.text, missing.text
     for name, role in [("risk-officer", "Risk Officer"), ("code-auditor", "Code Auditor"),
                        ("integration-engineer", "Integration Engineer")]:
         async with home.session(name) as call:
             verdict = {"role": role, "verdict": "APPROVE", "confidence_score": 0.9, "concerns": [], "required_actions": [],
                        "checklist_results": [{"question": "Is it what it says?", "answer": "Yes", "pass": True}]}
             told = await call("council_verdict", request_id="cfg-7", request_sha256=sha, verdict=verdict)
-            assert told["status"] in ("success", "requires_approval"), told
+            assert told["status"] == "success" and told.said.startswith("your APPROVE is filed"), told.said
+            assert ("no verdict is missing" in told.said) == (role == "Integration Engineer"), told.said
     async with home.session("research-bot") as call:
         for _ in range(200):
             decided = await call("council_decision", request_id="cfg-7")
@@ -238,6 +308,14 @@ async def a_case_before_the_council(home):
                 break
             await asyncio.sleep(0.05)
         assert decided["data"] == json.loads((home.path / "spool/out/cfg-7.decision.json").read_text()), decided
+        assert decided.said == f"case `cfg-7` is decided: {decided['data']['final_outcome']}", decided.said
+        assert (await call("list_cases"))["data"]["Cases"][0]["outcome"] == decided["data"]["final_outcome"]
+        other = await call("council_request", **{**case, "request_id": "cfg-8"})
+    async with home.session("own-bot", "--agent", "own-bot") as call:
+        told = await call("council_verdict", request_id=other["data"]["alias"], request_sha256=other["data"]["request_sha256"],
+                          verdict={**verdict, "role": "Risk Officer", "checklist_results": []})
+        assert told.said.startswith("your APPROVE counts as NEEDS_MORE_INFO: "), told.said
+        assert "checklist" in told.said and "; waiting for " in told.said, told.said
 
 
 async def resources(home):
@@ -433,7 +511,8 @@ async def wrong_beginnings(home):
     broken.chmod(0o600)
     assert "is not a key file" in fails(*base, "--key", str(broken))
     assert "not to `research-bot`" in fails("--home", str(home.path), "--as", "research-bot", "--key", str(key))
-    assert "tool `approve` does not exist" in fails(*base, "--key", str(key), "--allow", "approve")
+    assert "`approve` is neither a tool nor a group" in fails(*base, "--key", str(key), "--allow", "approve")
+    assert "did you mean `trading`?" in fails(*base, "--key", str(key), "--allow", "tradin")
     assert "no spool of its own" in fails(*base, "--key", str(key), "--agent", "trend-bot")
     assert "does not exist" in fails("--home", "/nowhere", "--as", "trend-bot", "--key", str(key))
     assert "cannot be used with" in fails(*base, "--key", str(key), "--agent", "a", "--socket", "b")
@@ -514,15 +593,107 @@ async def through_the_socket(home):
         assert done["status"] == "success", done
 
 
+def parts(result):
+    """The first line and the data of a result, from its only text: all that this model has."""
+    words, _, data = result.content[0].text.partition("\n\n")
+    return words.partition("\n")[0], json.loads(data, parse_float=Decimal) if data else None
+
+
+async def a_model_begins_with_the_lists(home):
+    """Nothing here is known beforehand: every name and number comes from a list or a text."""
+    async with home.session() as call:
+        session = call.session
+        tools = {tool.name: tool.inputSchema for tool in (await session.list_tools()).tools}
+
+        async def use(tool, **arguments):
+            CALLED.add(tool)
+            return parts(await session.call_tool(tool, arguments))
+
+        _, instruments = await use("list_instruments")
+        instrument = next(row for row in instruments["Instruments"] if row["strategies"] and not row["stale"])
+        _, theses = await use("list_theses")
+        thesis = next(row for row in theses["Theses"] if row["valid"] and row["symbol"] == instrument["symbol"])
+        tick, lot, bid, ask = (Decimal(instrument[name]) for name in ("tick", "lot", "bid", "ask"))
+        is_long = thesis["direction"] == "long"
+        price = ask if is_long else bid
+        distance = price * (Decimal(thesis["stop_min"]) + Decimal(thesis["stop_max"])) / 2
+        stop = ((price - distance if is_long else price + distance) / tick).to_integral_value() * tick
+        smallest = max(Decimal(instrument["min_size"]), Decimal(instrument["min_notional"]) / min(price, stop))
+        size = (smallest / lot).to_integral_value(ROUND_CEILING) * lot
+        offered = tools["submit_order"]["properties"]
+        side = offered["side"]["enum"][0 if is_long else 1]
+        order = {"strategy": thesis["strategy"], "symbol": instrument["symbol"], "side": side,
+                 "size": str(size), "order_type": offered["order_type"]["enum"][0], "price": str(price), "stop_price": str(stop),
+                 "thesis_slug": thesis["slug"], "planned_entry": str(price), "planned_stop": str(stop)}
+        said, accepted = await use("submit_order", **order)
+        assert "is working, nothing filled yet; stop" in said, said
+        id = accepted["Accepted"]["order_id"]
+
+        _, orders = await use("orders")
+        protective = next(row for row in orders["Orders"] if row["order_id"].startswith(f"{id}-") and row["role"] == "protective")
+        nearer = Decimal(protective["trigger"]) + (tick if is_long else -tick)
+        said, _ = await use("tighten_stop", order_id=protective["order_id"], new_stop=str(nearer))
+        assert said.startswith(f"tightened the stop of {protective['order_id']} to {nearer.normalize():f}"), said
+        said, _ = await use("cancel_order", order_id=id)
+        assert said.startswith(f"cancelled {id}"), said
+
+        mail = next(name for name in tools["submit_action"]["properties"]["action"]["enum"] if name.endswith(".draft"))
+        said, held = await use("submit_action", action=mail, payload={
+            "to": ["ann@example.com"], "subject": "long", "body": "x" * 1_000_001})
+        assert said.startswith(f"held as {held['Held']['hold_id']} by ") and "a person decides" in said, said
+
+        action = tools["rule_fields"]["properties"]["action"]["enum"][0]
+        _, fields = await use("rule_fields", action=action)
+        field = next(row for row in fields["Fields"] if row["field"].endswith(".size"))
+        schema = json.loads((await session.read_resource("spoolgate:///schemas/rules.rule")).contents[0].text)
+        rule = {"id": "my-size", "status": schema["properties"]["status"]["enum"][0], "applies_to": {"action": action},
+                "when": [{"field": field["field"], "op": "gt", "value": str(size * 10)}],
+                "then": "reject", "message": "too large"}
+        Draft202012Validator(schema).validate(rule)
+        said, proposed = await use("propose_rule", Activate={"rule": rule, "evidence": {
+            "summary": "small is enough", "sample_size": 0, "ledger_seqs": []}})
+        id = proposed["ProposalAcknowledged"]["proposal_id"]
+        assert said.startswith(f"waits for people as {id}: it tightens"), said
+        _, listed = await use("list_proposals")
+        assert {row["proposal_id"]: row["standing"] for row in listed["Proposals"]}[id] == "pending", listed
+
+
+async def a_heartbeat_opens_entries_again(home):
+    home.start()
+    async with home.session() as call:
+        assert (await call("submit_order", **order("0.01")))["status"] == "success"
+        for _ in range(1200):
+            if b'"kind":"dead_man"' in home.ledger():
+                break
+            await asyncio.sleep(0.05)
+        entry = order("0.011", price=6761, planned_entry=6761)
+        closed = await call("check", action="order.submit", payload=entry)
+        assert "dead_man" in [row["check"] for row in closed["would_be"]["refused"]["failed_checks"]], closed
+        assert "closed to entries" in (await call("portfolio")).said
+        alive = await call("heartbeat")
+        assert alive.said.startswith("alive: the dead man's switch no longer closes your entries"), alive.said
+        again = await call("submit_order", **entry)
+        assert again["status"] == "success", again
+        halted = await call("halt", reason="that is enough")
+        assert halted.said.startswith("halted: no entry of trend-bot is accepted until a person"), halted.said
+        refused = await call("submit_order", **order("0.012", price=6762, planned_entry=6762))
+        assert "manual_halt" in [row["check"] for row in refused["refused"]["failed_checks"]], refused
+        foreign = await call("halt", strategy="nope", reason="not mine")
+        assert foreign["refused"]["code"] == "NOT_PERMITTED", foreign
+
+
 # Tests by home. Those that need a running gate share one, in this order.
 SHARED = [
-    tools_are_these_and_no_others, looking, a_model_corrects_itself, checking_does_nothing, the_same_id_is_done_once,
-    actions_that_leave_the_machine, controlling, proposing, admitting, a_case_before_the_council, resources,
-    hostile_arguments, numbers_keep_their_digits_both_ways, both_handshakes, strays_end_nothing, a_pipe_that_is_closed_has_its_answers,
+    tools_are_these_and_no_others, the_contracts_names_are_listed_on_request, looking, a_model_corrects_itself,
+    checking_does_nothing, the_same_id_is_done_once, actions_that_leave_the_machine, controlling, proposing, admitting,
+    a_case_before_the_council, resources, a_model_begins_with_the_lists, hostile_arguments,
+    numbers_keep_their_digits_both_ways, both_handshakes, strays_end_nothing, a_pipe_that_is_closed_has_its_answers,
     only_allowed_tools, an_agent_with_a_spool_of_its_own, wrong_beginnings, nothing_else_of_the_home_is_opened,
     rates_say_when_to_come_again, answers_are_valid_by_the_shipped_schemas,
 ]
 ALONE = [without_a_gate, through_the_socket]
+# Tests in a home with a dead man's switch.
+SILENT = [a_heartbeat_opens_entries_again]
 
 
 def run(test, home, counts):
@@ -552,6 +723,10 @@ def main(names):
                 run(test, home, counts)
     for test in wanted(ALONE):
         with Home() as home:
+            secrets += home.secrets()
+            run(test, home, counts)
+    for test in wanted(SILENT):
+        with Home(safety="dead_man: {timeout_s: 5, action: close_new_only}\n") as home:
             secrets += home.secrets()
             run(test, home, counts)
     written = b"\n".join(WRITTEN)

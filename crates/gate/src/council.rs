@@ -3,6 +3,8 @@
 //! and a verdict that comes later can only lower the outcome. Everything that a case rests on is in
 //! ledger lines, so the decision can be recomputed from them.
 
+mod answers;
+
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
@@ -22,6 +24,7 @@ use spoolgate_council::{aggregate, evidence, seats};
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::principals::{PrincipalRule, Role};
 use spoolgate_rules::roles::{Computed, RoleRule, Roles};
+use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::code::Code;
 use spoolgate_wire::council::{
     Artifacts, ChangeType, Context, CouncilDecision, CouncilRequest, RoleVerdict, Stance,
@@ -30,6 +33,8 @@ use spoolgate_wire::council::{
 use spoolgate_wire::ids::{Principal, RequestId};
 use spoolgate_wire::time::Time;
 use spoolgate_wire::{json, signing};
+
+pub use answers::{CaseOpened, CaseView, VerdictFiled, cases};
 
 /// Maximum number of verdicts that one principal may file in a case. The decision reads all of them
 /// and names them in one ledger line, so without a bound a role could make its case too large to
@@ -94,43 +99,6 @@ pub struct Closing {
     pub line: CaseDecision,
     /// Contents by digest.
     pub blobs: Vec<(String, Vec<u8>)>,
-}
-
-/// The answer to `council.request`.
-#[derive(Serialize, schemars::JsonSchema)]
-pub struct CaseOpened<'a> {
-    /// The case.
-    case: &'a RequestId,
-    /// The name by which its judges know it, and the name of its folder in `council/cases`.
-    alias: &'a RequestId,
-    /// Roles that must answer.
-    roles: &'a [&'a str],
-    /// When the case must be decided.
-    deadline: Time,
-    /// SHA-256 of the request, hex; a verdict must name it.
-    request_sha256: &'a str,
-    /// Required roles that no principal may fill in this case: it can only wait for its deadline.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    unstaffed: Vec<&'a str>,
-}
-
-/// The answer to `council.verdict`.
-#[derive(Serialize, schemars::JsonSchema)]
-pub struct VerdictFiled<'a> {
-    /// The case, as the verdict names it.
-    case: &'a RequestId,
-    /// The role, by its name in the roster.
-    role: &'a str,
-    /// The last time at which a verdict still counts, if the case waits for nobody.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    closes_at: Option<Time>,
-    /// The stance that the verdict counts as, which can be weaker than the one it states. Only in a
-    /// spool of the sender's own: others can read the answers of the flat spool.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    counts_as: Option<Stance>,
-    /// Why it counts as less; in a spool of the sender's own.
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    notes: &'a [String],
 }
 
 /// Returns a role's name in `council/roles.yaml` for any spelling of it. For an unknown role,
@@ -337,10 +305,9 @@ impl Turn<'_> {
         let id = &submit.request_id;
         let conflict = |what: String| Err(Refusal::new(Code::StateConflict, what));
         let Some(docket) = &self.lookups.docket else {
-            return Err(Refusal::new(
-                Code::NotFound,
-                format!("case `{id}` does not exist"),
-            ));
+            let list = ActionName::CasesList;
+            let what = format!("case `{id}` does not exist; `{list}` lists yours");
+            return Err(Refusal::new(Code::NotFound, what));
         };
         let is_as_signed = self.lookups.signed_case.as_ref() == Some(&submit.request_sha256);
         if submit.request_sha256 != docket.case.request_sha256 && !is_as_signed {
@@ -392,13 +359,10 @@ impl Turn<'_> {
             by: Some(source.clone()),
         };
         let filed = case::Change::VoteFiled(vote);
+        let after = docket.clone().after(self.seq, [&filed]);
         let then = match &docket.closed {
             Some(_) => Some(case::Change::CaseReopened { case }),
-            None => is_full(
-                self.rules,
-                &docket.clone().after(self.seq, [&filed]),
-                self.now,
-            ),
+            None => is_full(self.rules, &after, self.now),
         };
         let closes_at = match &then {
             Some(case::Change::CaseFull { closes_at, .. }) => Some(closes_at.unwrap_or(self.now)),
@@ -417,6 +381,10 @@ impl Turn<'_> {
             closes_at,
             counts_as: seat.as_ref().map(|seat| seat.verdict),
             notes: seat.as_ref().map_or(&[], |seat| &seat.notes),
+            waits_for: match docket.closed {
+                None if is_alone => waits_for(self.rules, &after),
+                _ => Vec::new(),
+            },
         })?;
         let changes = [filed].into_iter().chain(then);
         Ok(Outcome {

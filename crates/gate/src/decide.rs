@@ -28,7 +28,7 @@ use spoolgate_wire::orders::{Headroom, SubmitOrder};
 use spoolgate_wire::time::Time;
 
 pub(crate) use line::{refusal_of, refused};
-pub use lookups::{FILLS_MAX, Lookups, Needs, REPAIRS_MAX, Seen};
+pub use lookups::{CASES_MAX, FILLS_MAX, Lookups, Needs, REPAIRS_MAX, Seen};
 pub(crate) use permission::{may_answer_by_id, may_do};
 
 /// Members larger than this go to `audit/blobs` and are named by digest. Bytes.

@@ -176,7 +176,7 @@ pub struct RulebookState {
 /// line or answer come out otherwise than before raises it by one; the `genesis` line of a new log
 /// names it, and in an older log the first `start` line. A replay recomputes only lines of its own
 /// semantics: it folds and verifies all others and reports them as not recomputed.
-pub const SEMANTICS: u32 = 7;
+pub const SEMANTICS: u32 = 8;
 
 /// The semantics of each earlier version, oldest first.
 const EARLIER: &[(&str, u32)] = &[("0.1.0", 1), ("0.2.0", 2)];
@@ -383,7 +383,7 @@ impl State {
             Change::Services(change) => services::apply(&mut self.credentials, change),
             Change::DeadMan(change) => self.dead_man.apply(change),
             Change::Approvals(change) => self.approvals.apply(&mut self.entries, change),
-            Change::Proposal(change) => self.proposals.apply(change),
+            Change::Proposal(change) => self.proposals.apply(change, self.semantics()),
             Change::HeadsGivenUp(given_up) => self.given_up.extend(given_up.heads.iter().cloned()),
             Change::KeyAdded(record) => {
                 self.keys.insert(record.key_id.clone(), record.clone());

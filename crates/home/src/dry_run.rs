@@ -4,6 +4,7 @@
 //! works beside a running gate. It writes no line, no answer and no file, and uses up no id.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::path::Path;
 
 use serde_json::value::RawValue;
@@ -23,7 +24,7 @@ use crate::index::{Store, StoreError};
 use spoolgate_admission::lineage::{Lineage, Query};
 use spoolgate_admission::settle::Task;
 use spoolgate_council::case::Docket;
-use spoolgate_gate::decide::FILLS_MAX;
+use spoolgate_gate::decide::{CASES_MAX, FILLS_MAX};
 use spoolgate_gate::history::{self, History};
 use spoolgate_gate::prepare::{Authentic, Origin, Unverified};
 use spoolgate_gate::record::{Decision, Event, EventKind, Record, Status};
@@ -419,6 +420,16 @@ impl Lookup for Trial {
 
     fn docket(&self, id: &RequestId) -> Result<Option<Docket>, StoreError> {
         self.view.docket(id)
+    }
+
+    fn dockets(&self) -> Result<Vec<Docket>, StoreError> {
+        let mut found = self.view.dockets(usize::MAX, true)?;
+        let newer = found.len().saturating_sub(CASES_MAX);
+        found.drain(..newer);
+        found.extend(self.view.dockets(CASES_MAX, false)?);
+        found.sort_by_key(|docket| Reverse(docket.request));
+        found.dedup_by_key(|docket| docket.request);
+        Ok(found)
     }
 }
 

@@ -5,6 +5,8 @@
 //! asks the lines before the decision. The two differ only in facts that no line records.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::batch::{Pending, blob};
@@ -23,7 +25,7 @@ use spoolgate_admission::settle::Task;
 use spoolgate_control::Earlier;
 use spoolgate_council::case::Docket;
 use spoolgate_gate::council::Said;
-use spoolgate_gate::decide::{FILLS_MAX, Lookups, Needs, needs};
+use spoolgate_gate::decide::{CASES_MAX, FILLS_MAX, Lookups, Needs, needs};
 use spoolgate_gate::history::{self, History};
 use spoolgate_gate::prepare::{Keyring, Origin, Prepared};
 use spoolgate_gate::proposals::Change as Step;
@@ -205,6 +207,23 @@ pub trait Lookup {
         self.store().docket(id)
     }
 
+    /// Returns the oldest open council cases and the newest of all, newest first, at most
+    /// [`CASES_MAX`] of each.
+    ///
+    /// # Errors
+    /// Returns [`StoreError`] if the index cannot be read.
+    fn dockets(&self) -> Result<Vec<Docket>, StoreError> {
+        let mut ids: BTreeSet<RequestId> = BTreeSet::new();
+        ids.extend(self.store().open_cases(CASES_MAX)?);
+        ids.extend(self.store().newest_cases(CASES_MAX)?);
+        let mut found = Vec::new();
+        for id in ids {
+            found.extend(self.docket(&id)?);
+        }
+        found.sort_by_key(|docket| Reverse(docket.request));
+        Ok(found)
+    }
+
     /// Returns the payload hash of a case's request as it was signed, if the request has sealed
     /// members.
     ///
@@ -277,6 +296,9 @@ pub fn fill(
     }
     if let Some(since) = needs.fills_since {
         lookups.fills = from.fills_since(since)?;
+    }
+    if needs.cases {
+        lookups.cases = from.dockets()?;
     }
     if let Some(digest) = &needs.rows {
         lookups.rows = from.blob(digest)?;

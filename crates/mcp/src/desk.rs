@@ -11,6 +11,7 @@ use std::time::Duration;
 use spoolgate_client::{self as agent, Door};
 use spoolgate_gate::actions::request_check;
 use spoolgate_gate::prepare::Authentic;
+use spoolgate_rules::rule::listed::{self, FieldView};
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::answer::Answer;
 use spoolgate_wire::code::{Code, Retry};
@@ -21,8 +22,9 @@ use spoolgate_wire::signing::SignKey;
 
 use super::arguments::{self, Arguments, ArgumentsError, Inner};
 use super::explain;
-use super::raw::{Members, object, quoted};
+use super::raw::{array, object, quoted};
 use super::resources::Shelf;
+use super::said::{Asked, said};
 use super::told::{Refused, Told};
 use super::tools::{self, Does, Tool};
 
@@ -74,10 +76,24 @@ pub(crate) struct Desk {
     sent: Mutex<VecDeque<Sent>>,
 }
 
+/// A request and its answer.
+pub(crate) struct Answered {
+    /// What was asked.
+    pub request: Envelope,
+    /// The answer.
+    pub answer: Answer,
+}
+
+impl Answered {
+    fn told(&self) -> Told {
+        Told::of(&self.answer, Asked::of(&self.request))
+    }
+}
+
 /// The outcome of a request.
 pub(crate) enum Outcome {
     /// The gate answered.
-    Answered(Box<Answer>),
+    Answered(Box<Answered>),
     /// There is no answer of the gate; this is the result to report instead.
     Told(Box<Told>),
 }
@@ -86,7 +102,7 @@ impl Outcome {
     /// Turns the outcome into a result.
     pub(crate) fn told(self) -> Told {
         match self {
-            Outcome::Answered(answer) => Told::of(&answer),
+            Outcome::Answered(answered) => answered.told(),
             Outcome::Told(told) => *told,
         }
     }
@@ -126,8 +142,8 @@ impl Desk {
 
     /// Executes a call of a tool.
     pub(crate) fn call(&self, tool: &Tool, arguments: &str) -> Told {
-        let takes_causality = tool.id_member.is_some();
-        let read = match Arguments::read(arguments, tool.id_member, takes_causality) {
+        let has_payload = matches!(tool.does, Does::Check | Does::Outgoing);
+        let read = match Arguments::read(arguments, tool.id_member, has_payload) {
             Ok(read) => read,
             Err(why) => {
                 return Told::refused_here("MALFORMED_JSON", format!("the arguments: {why}"), None);
@@ -160,6 +176,10 @@ impl Desk {
             },
             Does::CouncilDecision => match arguments::request_id(&read.payload) {
                 Ok(case) => self.decision(&case),
+                Err(why) => malformed(why),
+            },
+            Does::RuleFields => match arguments::ruled(&read.payload) {
+                Ok(action) => fields_of(action),
                 Err(why) => malformed(why),
             },
         }
@@ -270,10 +290,11 @@ impl Desk {
             Ok(answer) => {
                 self.remember(&request, &answer);
                 // The gate answers without an id if it could not read the request.
-                Outcome::Answered(Box::new(Answer {
+                let answer = Answer {
                     request_id: id,
                     ..answer
-                }))
+                };
+                Outcome::Answered(Box::new(Answered { request, answer }))
             }
             Err(error) if error.may_be_decided() => {
                 let note = match tools::is_query(&request.action) {
@@ -334,7 +355,7 @@ impl Desk {
             .and_then(|id| RequestId::parse(id).ok());
         let stands = id
             .and_then(|id| self.answer_to(&id))
-            .map(|answer| Told::of(&answer));
+            .map(|answer| Told::of(&answer, None));
         if let Some(stands) = stands.filter(|stands| stands.audit_ref != told.audit_ref) {
             told.words = format!("{}\nthe result under this id: {}", told.words, stands.words);
             told.more.push(("earlier", stands.json()));
@@ -343,7 +364,7 @@ impl Desk {
     }
 
     /// Asks the gate how it would answer a request.
-    fn check(&self, inner: &Inner) -> Told {
+    pub(crate) fn check(&self, inner: &Inner) -> Told {
         let payload = object([
             ("action", quoted(inner.action.as_str())),
             ("payload", inner.payload.clone()),
@@ -360,16 +381,22 @@ impl Desk {
         if let Ok(Err(refusal)) = trial.map(|trial| Authentic::unsigned(trial).body) {
             return Told::refused_here(refusal.code.name(), refusal.message, None);
         }
-        self.ask(
-            tools::CHECK,
-            &Arguments {
-                payload,
-                id: None,
-                causality: None,
-            },
-        )
-        .told()
-        .checked()
+        let asked = Arguments {
+            payload,
+            id: None,
+            causality: None,
+        };
+        match self.ask(tools::CHECK, &asked) {
+            Outcome::Answered(answered) => answered.told().checked(Asked::of(&answered.request)),
+            Outcome::Told(told) => *told,
+        }
+    }
+
+    /// Returns the request under this id, if this process sent it.
+    pub(crate) fn request(&self, id: &RequestId) -> Option<Envelope> {
+        let sent = self.sent();
+        let known = sent.iter().find(|sent| sent.request.id == *id)?;
+        Some(known.request.clone())
     }
 
     /// Returns the answer to a request: from the spool, else from memory.
@@ -408,16 +435,10 @@ impl Desk {
             Ok(Some(text)) => match json::check_object(text.as_bytes()) {
                 Ok(text) => {
                     let text = json::minify(text).into_owned();
-                    let outcome =
-                        Members::of(&text).and_then(|decision| decision.string("final_decision"));
-                    let outcome = outcome
-                        .map(|outcome| format!(": {outcome}"))
-                        .unwrap_or_default();
-                    let words = format!("case `{case}` is decided{outcome}");
                     Told {
                         status: "success",
+                        words: said(Some(&text), None),
                         data: Some(text),
-                        words,
                         ..Told::default()
                     }
                 }
@@ -425,7 +446,7 @@ impl Desk {
                 Err(error) => unreadable(format!("`{}`: {error}", path.display())),
             },
             Ok(None) => {
-                let words = format!("case `{case}` has no decision yet");
+                let words = format!("case `{case}` is open: nothing is decided");
                 let note = "ask again later, because roles may take hours or days; if you never \
                     brought this case before the council, it does not exist"
                     .to_owned();
@@ -438,6 +459,33 @@ impl Desk {
             }
             Err(error) => unreadable(format!("`{}`: {error}", path.display())),
         }
+    }
+}
+
+/// Lists the fields that rules about an action may read.
+fn fields_of(action: ActionName) -> Told {
+    let fields = listed::fields(Some(action.as_str())).unwrap_or_default();
+    let row = |field: &FieldView| {
+        let mut members = vec![
+            ("field", quoted(&field.field)),
+            ("kind", quoted(&field.kind)),
+            ("meaning", quoted(field.meaning)),
+        ];
+        if !field.unit.is_empty() {
+            members.push(("unit", quoted(field.unit)));
+        }
+        if !field.one_of.is_empty() {
+            let words = field.one_of.iter().map(|word| quoted(word));
+            members.push(("one_of", array(words)));
+        }
+        object(members)
+    };
+    let words = format!("rules about {action} may read {} fields", fields.len());
+    Told {
+        status: "success",
+        data: Some(object([("Fields", array(fields.iter().map(row)))])),
+        words,
+        ..Told::default()
     }
 }
 

@@ -6,9 +6,10 @@ use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::answer::Answer;
 use spoolgate_wire::ids::RequestId;
 
-use super::arguments::Arguments;
+use super::arguments::{Arguments, Inner};
 use super::desk::{Desk, Outcome};
 use super::raw::{Members, array, object, quoted};
+use super::said::Asked;
 use super::told::Told;
 
 /// Explains the answer to a request.
@@ -16,7 +17,8 @@ pub(crate) fn explain(desk: &Desk, id: &RequestId) -> Told {
     let Some(answer) = desk.answer_to(id) else {
         return without_answer(desk, id);
     };
-    let mut told = Told::of(&answer);
+    let request = desk.request(id);
+    let mut told = Told::of(&answer, request.as_ref().and_then(Asked::of));
     let needs = told
         .refused
         .as_ref()
@@ -113,12 +115,9 @@ fn state_since(desk: &Desk, answer: &Answer, order: &str) -> Since {
         (Ok(open), Ok(fills)) => {
             let own = open.iter().any(|row| is_exactly(row, order));
             let state = match (own, fills.is_empty()) {
-                (true, true) => "is working and unfilled",
-                (true, false) => "is working and partly filled",
-                (false, true) => {
-                    "is no longer open and was never filled: it was cancelled, expired or refused"
-                }
-                (false, false) => "is no longer open and was filled",
+                (true, true) => "is working and unfilled".to_owned(),
+                (true, false) => "is working and partly filled".to_owned(),
+                (false, _) => how_it_ended(desk, order),
             };
             format!(
                 "order {order} {state}; {} open orders belong to it, {} executions",
@@ -137,6 +136,22 @@ fn state_since(desk: &Desk, answer: &Answer, order: &str) -> Since {
         ("fills", list(fills)),
     ]);
     Since { words, json }
+}
+
+/// Says how an order ended that is no longer open: what a cancel of it would have to say.
+fn how_it_ended(desk: &Desk, order: &str) -> String {
+    let payload = object([("order_id", quoted(order))]);
+    let check = Inner {
+        action: ActionName::OrderCancel,
+        payload,
+    };
+    let words = desk.check(&check).words;
+    let (_, ended) = words.split_once(order).unwrap_or_default();
+    let ended = ended.split(';').next().unwrap_or_default().trim();
+    match ended {
+        "" => "is no longer open".to_owned(),
+        ended => ended.to_owned(),
+    }
 }
 
 /// Why the rows of an order are not known.
@@ -177,7 +192,7 @@ fn rows(
         causality: None,
     };
     let answer = match desk.ask(action, &asked) {
-        Outcome::Answered(answer) => answer,
+        Outcome::Answered(answered) => answered.answer,
         Outcome::Told(told) => return Err(NoRows::Unanswered(told.words)),
     };
     if let Some(error) = &answer.error {

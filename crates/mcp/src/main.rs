@@ -10,11 +10,14 @@
 )]
 
 mod arguments;
+mod body;
 mod desk;
 mod explain;
 mod frame;
+mod quiet;
 mod raw;
 mod resources;
+mod said;
 mod schema;
 mod server;
 mod stdio;
@@ -34,8 +37,7 @@ use spoolgate_client::{Door, KeyFile};
 use spoolgate_wire::ids::Principal;
 
 use desk::Desk;
-use server::Server;
-use tools::Tool;
+use server::{Names, Offer, Server};
 
 /// Maximum number of calls that wait for the gate at a time; further calls wait for a free place.
 const CALLS_MAX: usize = 64;
@@ -51,7 +53,7 @@ const MALFORMED: u8 = 2;
     after_help = "Examples:\n  spoolgate-mcp --home my-home --as trend-bot --key bot.key\n  \
         spoolgate-mcp --home my-home --as trend-bot --key bot.key --agent trend-bot --wait 30\n  \
         spoolgate-mcp --home my-home --as trend-bot --key bot.key --socket my-home/gate.sock\n  \
-        spoolgate-mcp --home my-home --as trend-bot --key bot.key --allow portfolio --allow orders"
+        spoolgate-mcp --home my-home --as trend-bot --key bot.key --allow trading --allow rules"
 )]
 struct Args {
     /// The home of the gate.
@@ -74,9 +76,16 @@ struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 60,
         value_parser = clap::value_parser!(u64).range(0..=3600))]
     wait: u64,
-    /// Offer only this tool; may be repeated. Absent: all tools.
-    #[arg(long, value_name = "TOOL")]
+    /// Offer only this tool, or the tools of this group: trading, rules, council, control, admission
+    /// or assistant. May be repeated. Absent: all tools.
+    #[arg(long, value_name = "TOOL|GROUP")]
     allow: Vec<String>,
+    /// The names to list. Calls may use both.
+    #[arg(long, value_name = "NAMES", default_value = "plain")]
+    names: Names,
+    /// List the schema of every tool's result too.
+    #[arg(long)]
+    schemas: bool,
 }
 
 fn main() -> ExitCode {
@@ -99,7 +108,11 @@ fn main() -> ExitCode {
 }
 
 fn serve(args: Args) -> Result<()> {
-    let tools = offered(&args.allow)?;
+    let offer = Offer {
+        tools: tools::offered(&args.allow)?,
+        names: args.names,
+        has_output_schemas: args.schemas,
+    };
     let key = KeyFile::read_private(&args.key, &args.principal)?.sign_key()?;
     let door = match args.socket {
         Some(path) => Door::Socket(path),
@@ -119,7 +132,7 @@ fn serve(args: Args) -> Result<()> {
         .context("the runtime")?;
     let (transport, writer) = stdio::open();
     let served = runtime.block_on(async {
-        let running = match Server::new(tools, desk).serve(transport).await {
+        let running = match Server::new(offer, desk).serve(transport).await {
             Ok(running) => running,
             // The client closed the connection before it sent anything: nothing to do.
             Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
@@ -132,22 +145,4 @@ fn serve(args: Args) -> Result<()> {
     runtime.shutdown_background();
     let _ = writer.join();
     served
-}
-
-/// Returns the named tools, or all tools if none is named.
-fn offered(names: &[String]) -> Result<Vec<&'static Tool>> {
-    if names.is_empty() {
-        return Ok(tools::TOOLS.iter().collect());
-    }
-    let find = |name: &String| {
-        tools::find(name).with_context(|| {
-            let known: Vec<&str> = tools::TOOLS.iter().map(|tool| tool.name).collect();
-            format!(
-                "tool `{}` does not exist; --allow accepts: {}",
-                name.escape_debug(),
-                known.join(", ")
-            )
-        })
-    };
-    names.iter().map(find).collect()
 }

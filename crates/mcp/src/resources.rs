@@ -1,6 +1,6 @@
-//! The files of a home that a model may read: the rules and the ledger's checkpoint. No other file
-//! of a home can be named, no link is followed, and a file that the process may not read stays
-//! unread.
+//! What a model may read: the rules and the ledger's checkpoint, which are files of the home, and
+//! the schemas of what its tools send. No other file of a home can be named, no link is followed,
+//! and a file that the process may not read stays unread.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,10 +8,14 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 
+use super::schema;
+
 /// The prefix of every resource URI.
 const SCHEME: &str = "spoolgate:///";
 /// The signed checkpoint of the ledger.
 const CHECKPOINT: &str = "audit/checkpoint";
+/// Where the schemas are, below the prefix.
+const SCHEMAS: &str = "schemas/";
 /// The folder of the rules.
 const RULES: &str = "rules";
 /// Maximum number of files that are listed.
@@ -26,8 +30,8 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 pub(crate) enum ShelfError {
     /// No resource has this URI.
     #[error(
-        "resource `{0}` does not exist; resources are below `spoolgate:///rules/`, and \
-            `spoolgate:///audit/checkpoint`"
+        "resource `{0}` does not exist; resources are below `spoolgate:///rules/` and \
+            `spoolgate:///schemas/`, and `spoolgate:///audit/checkpoint`"
     )]
     None(String),
     /// The file could not be opened or read.
@@ -53,7 +57,7 @@ pub(crate) enum ShelfError {
 pub(crate) struct Item {
     /// The URI of the resource.
     pub uri: String,
-    /// Path of the file below the home.
+    /// Path of the file below the home; for a schema what follows the prefix.
     pub path: String,
 }
 
@@ -79,8 +83,8 @@ impl Shelf<'_> {
         Shelf { home }
     }
 
-    /// Lists the checkpoint and the rule files of every folder that the process can list. A listed
-    /// file may still be unreadable.
+    /// Lists the schemas, the checkpoint, and the rule files of every folder that the process can
+    /// list. A listed file may still be unreadable.
     pub(crate) fn list(&self) -> Vec<Item> {
         let mut paths = Vec::new();
         collect(&self.home.join(RULES), RULES, DEPTH_MAX, &mut paths);
@@ -88,6 +92,7 @@ impl Shelf<'_> {
         if self.home.join(CHECKPOINT).is_file() {
             paths.push(CHECKPOINT.to_owned());
         }
+        paths.extend(schema::published().map(|name| format!("{SCHEMAS}{name}")));
         paths
             .into_iter()
             .map(|path| Item {
@@ -102,6 +107,12 @@ impl Shelf<'_> {
     /// # Errors
     /// Returns [`ShelfError`] if there is no such resource, or if its file cannot be read or shown.
     pub(crate) fn read(&self, uri: &str) -> Result<String, ShelfError> {
+        let schema = uri
+            .strip_prefix(SCHEME)
+            .and_then(|path| path.strip_prefix(SCHEMAS));
+        if let Some(text) = schema.and_then(schema::text) {
+            return Ok(text);
+        }
         let below_rules = |path: &&str| {
             path.strip_prefix(RULES)
                 .is_some_and(|rest| rest.starts_with('/'))
@@ -206,7 +217,19 @@ mod tests {
         symlink(home.join("state"), home.join("rules/way")).unwrap();
         symlink(home.join("state/keyring.db"), home.join("rules/key.yaml")).unwrap();
         let shelf = Shelf::of(home);
-        let paths: Vec<String> = shelf.list().into_iter().map(|item| item.path).collect();
+        let (schemas, items): (Vec<Item>, Vec<Item>) = shelf
+            .list()
+            .into_iter()
+            .partition(|item| item.path.starts_with(SCHEMAS));
+        assert_eq!(schemas.len(), schema::published().count());
+        for item in schemas {
+            assert!(
+                shelf.read(&item.uri).unwrap().starts_with('{'),
+                "{}",
+                item.uri
+            );
+        }
+        let paths: Vec<String> = items.into_iter().map(|item| item.path).collect();
         assert_eq!(
             paths,
             ["rules/core/x.yaml", "rules/safety.yaml", "audit/checkpoint"]
@@ -227,6 +250,8 @@ mod tests {
             "spoolgate:///rules",
             "spoolgate:///rules/core",
             "spoolgate:///rules/none.yaml",
+            "spoolgate:///schemas/halt.clear",
+            "spoolgate:///schemas/../state/keyring.db",
             "file:///etc/passwd",
             "",
         ] {

@@ -21,24 +21,44 @@ use super::tools::{Does, Tool};
 
 /// What the server tells a model about itself as a whole.
 const INSTRUCTIONS: &str = "These tools send requests to a gate that checks each one against \
-    rules that neither you nor these tools can change. A refusal names the failed checks with the \
-    measured value, the limit and, for orders, the headroom: send again within that under a fresh \
-    id, or use `explain`. You can always reduce, cancel and tighten. A result with status \
-    `unknown` may have been done: call again with the same id and arguments. No tool approves \
-    held requests: a person does that.";
+    rules that neither you nor these tools can change. Begin with the lists: they have the names \
+    that you may use. The first line of a result says what happened. A refusal names the failed \
+    checks with the measured value, the limit and, for orders, the headroom: send again within that \
+    under a fresh id, or use `explain`. You can always reduce, cancel, tighten and halt. A result \
+    with status `unknown` may have been done: call again with the same id and arguments. No tool \
+    approves held requests: a person does that.";
+
+/// Which names of tools are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Names {
+    /// Names without dots, which every client accepts.
+    Plain,
+    /// The names of the contracts, some with dots.
+    Contract,
+}
+
+/// What is offered to a client.
+pub(crate) struct Offer {
+    /// The tools that may be called.
+    pub tools: Vec<&'static Tool>,
+    /// How they are listed.
+    pub names: Names,
+    /// Whether the schema of every tool's result is listed.
+    pub has_output_schemas: bool,
+}
 
 /// Serves the tools over one desk.
 #[derive(Clone)]
 pub(crate) struct Server {
-    tools: Arc<Vec<&'static Tool>>,
+    offer: Arc<Offer>,
     desk: Arc<Desk>,
 }
 
 impl Server {
     /// Creates a server of these tools.
-    pub(crate) fn new(tools: Vec<&'static Tool>, desk: Desk) -> Server {
+    pub(crate) fn new(offer: Offer, desk: Desk) -> Server {
         Server {
-            tools: Arc::new(tools),
+            offer: Arc::new(offer),
             desk: Arc::new(desk),
         }
     }
@@ -55,42 +75,49 @@ const METHODS: [&str; 7] = [
     "resources/templates/list",
 ];
 
-fn mime_of(path: &str) -> &'static str {
-    if path.ends_with(".yaml") {
+fn mime_of(uri: &str) -> &'static str {
+    if uri.ends_with(".yaml") {
         "application/yaml"
+    } else if uri.starts_with("spoolgate:///schemas/") {
+        "application/schema+json"
     } else {
         "text/plain"
     }
 }
 
-fn listed(tool: &Tool) -> Listed {
-    let hints = ToolAnnotations::with_title(tool.title)
-        .read_only(tool.is_query)
-        .destructive(!tool.is_query)
-        // A change is done once only if the call names an id, so only queries are always
-        // idempotent.
-        .idempotent(tool.is_query)
-        .open_world(matches!(tool.does, Does::Outgoing));
-    Listed::new(tool.name, tool.description, schema::input(tool))
-        .with_title(tool.title)
-        .with_raw_output_schema(Arc::new(schema::output()))
-        .with_annotations(hints)
+impl Offer {
+    fn listed(&self, tool: &Tool) -> Listed {
+        // The other hints have the right meaning if they are absent: destructive, and not
+        // idempotent, because a change is done once only if the call names an id.
+        // The other hints have the right meaning if they are absent: destructive, and not
+        // idempotent, because a change is done once only if the call names an id.
+        let hints = ToolAnnotations::with_title(tool.title)
+            .read_only(tool.is_query)
+            .open_world(matches!(tool.does, Does::Outgoing));
+        let name = match self.names {
+            Names::Plain => tool.name.into(),
+            Names::Contract => tool.contract_name(),
+        };
+        let listed = Listed::new(name, schema::description(tool), schema::input(tool))
+            .with_annotations(hints);
+        if self.has_output_schemas {
+            listed.with_raw_output_schema(Arc::new(schema::output()))
+        } else {
+            listed
+        }
+    }
 }
 
-/// Builds the protocol result: words, the JSON as text for clients that ignore structured content,
-/// and the structured content.
+/// Builds the protocol result: one text, which is all that many clients show to a model, and the
+/// structured content.
 fn result(told: &Told) -> CallToolResult {
-    let structured = told.json();
-    let content = vec![
-        ContentBlock::text(told.text()),
-        ContentBlock::text(structured.clone()),
-    ];
+    let content = vec![ContentBlock::text(told.text())];
     let mut result = if told.is_error() {
         CallToolResult::error(content)
     } else {
         CallToolResult::success(content)
     };
-    result.structured_content = Some(json!({ RAW: structured }));
+    result.structured_content = Some(json!({ RAW: told.json() }));
     result
 }
 
@@ -112,7 +139,11 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         Ok(ListToolsResult::with_all_items(
-            self.tools.iter().map(|tool| listed(tool)).collect(),
+            self.offer
+                .tools
+                .iter()
+                .map(|tool| self.offer.listed(tool))
+                .collect(),
         ))
     }
 
@@ -122,10 +153,11 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let Some(tool) = self
+            .offer
             .tools
             .iter()
             .copied()
-            .find(|tool| tool.name == request.name)
+            .find(|tool| tool.is_called(&request.name))
         else {
             let name: String = request.name.escape_debug().take(128).collect();
             return Err(ErrorData::invalid_params(
@@ -158,7 +190,7 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let resource = |item: Item| {
-            let mime = mime_of(&item.path);
+            let mime = mime_of(&item.uri);
             Resource::new(item.uri, item.path).with_mime_type(mime)
         };
         let items = self.desk.shelf().list();
@@ -208,5 +240,36 @@ impl ServerHandler for Server {
                 None,
             ),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::{GROUPS, offered};
+
+    /// Returns the size of `tools/list`, in bytes.
+    fn listing(names: &[&str], has_output_schemas: bool) -> usize {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let offer = Offer {
+            tools: offered(&names).unwrap(),
+            names: Names::Plain,
+            has_output_schemas,
+        };
+        let tools = offer.tools.iter().map(|tool| offer.listed(tool));
+        let listed = ListToolsResult::with_all_items(tools.collect());
+        serde_json::to_string(&listed).unwrap().len()
+    }
+
+    #[test]
+    fn lists_of_tools_are_short() {
+        for group in GROUPS {
+            let bytes = listing(&[group.name], false);
+            assert!(bytes <= 12_000, "{}: {bytes} bytes", group.name);
+        }
+        let (all, trading) = (listing(&[], false), listing(&["trading"], false));
+        assert!(all <= 30_000, "{all} bytes");
+        assert!(trading <= 12_000, "{trading} bytes");
+        assert!(listing(&["trading"], true) > trading);
     }
 }

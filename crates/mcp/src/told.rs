@@ -8,7 +8,10 @@ use spoolgate_wire::json;
 use spoolgate_wire::orders::Headroom;
 use spoolgate_wire::repair::{Fault, MEMBERS};
 
+use super::quiet::quiet;
 use super::raw::{Members, array, object, quoted};
+use super::said::{Asked, WouldBe, said, would_be as would_be_said};
+use super::tools::{Does, TOOLS};
 
 /// The outcome of a call, before it is written as JSON.
 #[derive(Debug, Default)]
@@ -52,7 +55,7 @@ pub(crate) struct Refused {
 }
 
 /// Whether a member of `data` says whether and how to try again.
-fn is_advice(name: &str) -> bool {
+pub(crate) fn is_advice(name: &str) -> bool {
     name == "retryAfterMs" || MEMBERS.contains(&name)
 }
 
@@ -197,7 +200,8 @@ struct Parts {
     retry_after_ms: Option<String>,
 }
 
-fn parts(body: &Body<'_>) -> Parts {
+/// `is_foreign`: an adapter has reported the data, which stay as they are.
+fn parts(body: &Body<'_>, is_foreign: bool) -> Parts {
     let minified = body.data.map(|data| json::minify(data).into_owned());
     let members = minified.as_deref().and_then(Members::of);
     let rejected = members
@@ -230,7 +234,10 @@ fn parts(body: &Body<'_>) -> Parts {
         Some(data) => {
             let is_left = |name: &str| refused.is_none() || !is_advice(name);
             let rest = data.only(|name| name != "Rejected" && is_left(name));
-            let rest = data.text("Accepted").and_then(accepted).unwrap_or(rest);
+            let rest = match Members::of(&rest).filter(|_| !is_foreign) {
+                Some(rest) => quiet(&rest),
+                None => rest,
+            };
             (rest != "{}").then_some(rest)
         }
         None => minified.clone(),
@@ -252,50 +259,26 @@ fn parts(body: &Body<'_>) -> Parts {
 /// The path of the failed checks in an answer.
 const THEIR_PLACE: &str = "data.Rejected.checks_failed";
 
-/// Rewrites a message of the gate that ends with the path of the failed checks: in the result they
-/// are in `failed_checks`.
+/// Rewrites a message of the gate in the words of the tools: the failed checks are in
+/// `failed_checks`, and queries have the names of tools.
 fn in_place(message: &str) -> String {
-    let remedies = Code::ALL
-        .iter()
-        .map(|code| code.remedy())
-        .filter(|remedy| remedy.contains(THEIR_PLACE));
-    let found = remedies
-        .filter_map(|remedy| Some((message.strip_suffix(remedy)?, remedy)))
-        .next();
-    match found {
-        Some((what, remedy)) => format!("{what}{}", remedy.replace(THEIR_PLACE, "failed_checks")),
+    let mut remedies = Code::ALL.iter().map(|code| code.remedy());
+    let remedy = remedies.find(|remedy| remedy.contains(THEIR_PLACE) && message.ends_with(remedy));
+    let mut words = match remedy {
+        Some(_) => message.replace(THEIR_PLACE, "failed_checks"),
         None => message.to_owned(),
+    };
+    for tool in TOOLS.iter().filter(|tool| tool.is_query) {
+        if let Does::Ask(action) = tool.does {
+            words = words.replace(&format!("`{action}`"), &format!("`{}`", tool.name));
+        }
     }
-}
-
-/// Shortens an accepted order: of its check results, about forty, only those with a reason are
-/// kept.
-fn accepted(text: &str) -> Option<String> {
-    let accepted = Members::of(text)?;
-    let rows: Vec<&serde_json::value::RawValue> =
-        serde_json::from_str(accepted.text("checks_passed")?).ok()?;
-    let count = rows.len().to_string();
-    let telling = rows.into_iter().map(|row| row.get()).filter(|row| {
-        serde_json::from_str::<AnsweredRow<'_>>(row)
-            .ok()
-            .is_some_and(|row| row.reason.is_some())
-    });
-    let telling = array(telling);
-    let members = accepted
-        .0
-        .iter()
-        .filter(|(name, _)| name != "checks_passed")
-        .map(|(name, value)| (name.as_str(), value.get()))
-        .chain([
-            ("checks_passed_count", count.as_str()),
-            ("remarks", telling.as_str()),
-        ]);
-    Some(object([("Accepted", object(members))]))
+    words
 }
 
 impl Told {
-    /// Builds the result from an answer of the gate.
-    pub(crate) fn of(answer: &Answer) -> Told {
+    /// Builds the result from an answer of the gate. `asked` is the request, if it is known.
+    pub(crate) fn of(answer: &Answer, asked: Option<Asked<'_>>) -> Told {
         let body = Body {
             data: answer.data.as_ref().map(|data| data.get()),
             code: answer
@@ -304,44 +287,43 @@ impl Told {
                 .map(|error| error.code.name().to_owned()),
             message: answer.error.as_ref().map(|error| error.message.clone()),
         };
+        let is_outgoing = asked.is_some_and(|asked| asked.action.is_outgoing());
+        let is_foreign = is_outgoing && answer.status == AnswerStatus::Success;
         let Parts {
             data,
             refused,
             retry_after_ms,
-        } = parts(&body);
-        let status = match answer.status {
-            AnswerStatus::Success => "success",
-            AnswerStatus::Error => "error",
-            AnswerStatus::RequiresApproval => "requires_approval",
-            AnswerStatus::RateLimited => "rate_limited",
+        } = parts(&body, is_foreign);
+        let (code, message) = refused.as_ref().map_or(("", ""), |refused| {
+            (refused.code.as_str(), refused.message.as_str())
+        });
+        let (status, words) = match answer.status {
+            AnswerStatus::Success => ("success", said(body.data, asked)),
+            AnswerStatus::Error => ("error", format!("refused: {code}: {message}")),
+            // The hold is the gate's own, whatever is held.
+            AnswerStatus::RequiresApproval => ("requires_approval", said(body.data, None)),
+            AnswerStatus::RateLimited => (
+                "rate_limited",
+                format!("not decided, too much was sent: {message}"),
+            ),
         };
-        let told = Told {
+        Told {
             status,
             request_id: Some(answer.request_id.clone()).filter(|id| !id.is_empty()),
             audit_ref: Some(answer.audit_ref.clone()),
             data,
+            words: format!("{words} (line {})", answer.audit_ref),
             refused,
             retry_after_ms,
             ..Told::default()
-        };
-        let words = told.words_of("was");
-        Told {
-            words: format!("{words} (ledger line {})", answer.audit_ref),
-            ..told
         }
     }
 
     /// Builds the result of a check from `would_be`, the answer that the checked request would get.
-    pub(crate) fn checked(self) -> Told {
-        let Some(would_be) = self
-            .data
-            .as_deref()
-            .and_then(Members::of)
-            .and_then(|data| data.text("would_be").map(str::to_owned))
-        else {
-            return self;
-        };
-        let Some(members) = Members::of(&would_be) else {
+    pub(crate) fn checked(self, asked: Option<Asked<'_>>) -> Told {
+        let would_be = self.data.as_deref().and_then(Members::of);
+        let would_be = would_be.and_then(|data| data.text("would_be").map(str::to_owned));
+        let Some(members) = would_be.as_deref().and_then(Members::of) else {
             return self;
         };
         let error = members.text("error").and_then(Members::of);
@@ -354,14 +336,18 @@ impl Told {
             data,
             refused,
             retry_after_ms,
-        } = parts(&body);
-        let status = match members.string("status").as_deref() {
-            Some("success") => "success",
-            Some("requires_approval") => "requires_approval",
-            Some("rate_limited") => "rate_limited",
-            Some("pending") => "pending",
-            _ => "error",
+        } = parts(&body, false);
+        let (code, message) = refused.as_ref().map_or(("", ""), |refused| {
+            (refused.code.as_str(), refused.message.as_str())
+        });
+        let (status, answer) = match members.string("status").as_deref() {
+            Some("success") => ("success", WouldBe::Accepted(body.data)),
+            Some("requires_approval") => ("requires_approval", WouldBe::Held(body.data)),
+            Some("rate_limited") => ("rate_limited", WouldBe::Limited(message)),
+            Some("pending") => ("pending", WouldBe::Begun),
+            _ => ("error", WouldBe::Refused(code, message)),
         };
+        let words = would_be_said(&answer, asked);
         let inner = Told {
             status,
             data,
@@ -369,33 +355,16 @@ impl Told {
             retry_after_ms,
             ..Told::default()
         };
-        let words = format!("nothing was done; {}", inner.words_of("would be"));
         let lines = inner
             .refused
             .as_ref()
             .map(Refused::lines)
             .unwrap_or_default();
-        let words = [vec![words], lines].concat().join("\n");
         Told {
             data: None,
             more: vec![("would_be", inner.json())],
-            words,
+            words: [vec![words], lines].concat().join("\n"),
             ..self
-        }
-    }
-
-    fn words_of(&self, verb: &str) -> String {
-        let (code, message) = self.refused.as_ref().map_or(("", ""), |refused| {
-            (refused.code.as_str(), refused.message.as_str())
-        });
-        match self.status {
-            "success" => format!("it {verb} carried out"),
-            "pending" => format!("it {verb} begun: an adapter {verb} asked to do it"),
-            "requires_approval" => format!("it {verb} held until a person approves: {message}"),
-            "rate_limited" => {
-                format!("it {verb} not decided, because too much was sent: {message}")
-            }
-            _ => format!("it {verb} refused: {code}: {message}"),
         }
     }
 
@@ -466,22 +435,67 @@ impl Told {
         }
     }
 
-    /// Writes the result in words.
+    /// Writes the result as one text: words, a blank line, and the JSON of `data`.
     pub(crate) fn text(&self) -> String {
-        let refused = self
-            .refused
-            .as_ref()
-            .map(Refused::lines)
-            .unwrap_or_default();
-        let lines: Vec<String> = [Some(self.words.clone())]
-            .into_iter()
-            .flatten()
-            .chain(refused)
-            .chain(self.advice())
-            .chain(self.note.clone())
-            .collect();
-        lines.join("\n")
+        let lines = self.refused.as_ref().map(Refused::lines);
+        let words = [self.words.clone()].into_iter();
+        let words = words.chain(lines.unwrap_or_default());
+        let rest: Vec<String> = self.advice().into_iter().chain(self.note.clone()).collect();
+        let rest_bytes: usize = rest.iter().map(|line| line.len().saturating_add(1)).sum();
+        let words = match self.is_error() {
+            true => short_of(words, ERROR_BYTES_MAX.saturating_sub(rest_bytes)),
+            false => words.collect(),
+        };
+        let words = [words, rest].concat().join("\n");
+        let data = self.shown_data().filter(|data| {
+            let bytes = words.len().saturating_add(data.len()).saturating_add(2);
+            !self.is_error() || bytes <= ERROR_BYTES_MAX
+        });
+        match data {
+            Some(data) => format!("{words}\n\n{data}"),
+            None => words,
+        }
     }
+
+    /// Returns the JSON that the text shows: `data`, or the data that a checked request would have.
+    fn shown_data(&self) -> Option<String> {
+        let would_be = || {
+            let (_, would_be) = self.more.iter().find(|(name, _)| *name == "would_be")?;
+            Members::of(would_be)?.text("data").map(str::to_owned)
+        };
+        self.data.clone().or_else(would_be)
+    }
+}
+
+/// Longest text of an error, in bytes. The structure has everything.
+const ERROR_BYTES_MAX: usize = 1500;
+/// Longest line of such a text, in bytes.
+const LINE_BYTES_MAX: usize = 400;
+/// Space for the line that counts what is left out, in bytes.
+const MORE_BYTES: usize = 60;
+
+/// Shortens the words of an error to a number of bytes: long lines are cut, and lines beyond the
+/// limit are counted.
+fn short_of(lines: impl Iterator<Item = String>, bytes_max: usize) -> Vec<String> {
+    let (mut shown, mut more) = (Vec::new(), 0_usize);
+    let mut left = bytes_max.saturating_sub(MORE_BYTES);
+    for line in lines {
+        let line = match line.floor_char_boundary(LINE_BYTES_MAX) {
+            at if at < line.len() => format!("{}...", line.get(..at).unwrap_or_default()),
+            _ => line,
+        };
+        match left.checked_sub(line.len().saturating_add(1)) {
+            Some(rest) => {
+                left = rest;
+                shown.push(line);
+            }
+            None => more = more.saturating_add(1),
+        }
+    }
+    if more > 0 {
+        shown.push(format!("and {more} more, in `refused` and by `explain`"));
+    }
+    shown
 }
 
 #[cfg(test)]
@@ -495,7 +509,7 @@ mod tests {
 
     #[test]
     fn a_refusal_says_what_failed_and_what_would_pass() {
-        let told = Told::of(&serde_json::from_str(REJECTED).unwrap());
+        let told = Told::of(&serde_json::from_str(REJECTED).unwrap(), None);
         assert!(told.is_error());
         let json: Value = serde_json::from_str(&told.json()).unwrap();
         assert_eq!(json["refused"]["failed_checks"][0]["measured"], "2034.783");
@@ -527,11 +541,11 @@ mod tests {
             )
         };
         let answer = format!(
-            r#"{{"requestId":"r1","timestamp":"2026-02-20T14:42:00Z","status":"error","data":{{"decision":"deny","checks":[{},{}]}},"error":{{"code":"ADMISSION_DENIED","message":"no"}},"auditRef":"9"}}"#,
+            r#"{{"requestId":"r1","timestamp":"2026-02-20T14:42:00Z","status":"error","data":{{"decision":"deny","receipt":{{}},"checks":[{},{}]}},"error":{{"code":"ADMISSION_DENIED","message":"no"}},"auditRef":"9"}}"#,
             row("domain_denied", true),
             row("depth_exceeded", false)
         );
-        let told = Told::of(&serde_json::from_str(&answer).unwrap());
+        let told = Told::of(&serde_json::from_str(&answer).unwrap(), None);
         let json: Value = serde_json::from_str(&told.json()).unwrap();
         assert_eq!(
             json["refused"]["failed_checks"].as_array().unwrap().len(),
@@ -541,7 +555,12 @@ mod tests {
             json["refused"]["failed_checks"][0]["check"],
             "depth_exceeded"
         );
-        assert_eq!(json["data"]["checks"].as_array().unwrap().len(), 2);
+        let data = &json["data"];
+        assert_eq!(
+            (&data["checks_count"], &data["decision"]),
+            (&2.into(), &"deny".into())
+        );
+        assert!(data.get("checks").is_none());
         assert!(
             told.text()
                 .contains("`depth_exceeded`: measured 3 count, limit 2 count"),
@@ -559,7 +578,8 @@ mod tests {
             "data": {"would_be": {"status": "error", "data": refused["data"],
                 "error": refused["error"]}},
         });
-        let told = Told::of(&serde_json::from_str(&answer.to_string()).unwrap()).checked();
+        let told =
+            Told::of(&serde_json::from_str(&answer.to_string()).unwrap(), None).checked(None);
         assert!(!told.is_error());
         let json: Value = serde_json::from_str(&told.json()).unwrap();
         assert_eq!(
@@ -588,12 +608,11 @@ mod tests {
         let answer = format!(
             r#"{{"requestId":"r1","timestamp":"2026-02-20T14:42:00Z","status":"success","data":{accepted},"auditRef":"1"}}"#
         );
-        let data = Told::of(&serde_json::from_str(&answer).unwrap())
+        let data = Told::of(&serde_json::from_str(&answer).unwrap(), None)
             .data
             .unwrap();
         assert!(
-            data.contains(r#""n":0.10000000000000000001"#)
-                && data.contains(r#""checks_passed_count":2"#)
+            data.contains(r#""n":0.10000000000000000001"#) && data.contains(r#""checks_count":2"#)
         );
         assert_eq!(
             (
@@ -605,9 +624,82 @@ mod tests {
     }
 
     #[test]
+    fn rows_of_a_hold_are_counted_also_if_it_is_only_checked() {
+        let row = r#"{"check_name":"c","passed":true,"value":"1","limit":"1","source":"s","unit":"bool"}"#;
+        let held = format!(
+            r#"{{"Held":{{"hold_id":"h-9","request_sha256":"","rules":["ask-first"],"expires_at":"2026-02-21T00:00:00Z","checks_failed":[],"checks_passed":[{row},{row}]}}}}"#
+        );
+        let answer = |status: &str, data: &str| {
+            let text = format!(
+                r#"{{"requestId":"r1","timestamp":"2026-02-20T14:42:00Z","status":"{status}","data":{data},"auditRef":"1"}}"#
+            );
+            Told::of(&serde_json::from_str(&text).unwrap(), None)
+        };
+        let told = answer("requires_approval", &held);
+        let checked = format!(r#"{{"would_be":{{"status":"requires_approval","data":{held}}}}}"#);
+        let checked = answer("success", &checked).checked(None);
+        for (told, says) in [
+            (told, "held as h-9 by ask-first"),
+            (checked, "dry run: would be held by ask-first"),
+        ] {
+            let text = told.text();
+            let (words, data) = text.split_once("\n\n").unwrap();
+            assert!(words.starts_with(says), "{text}");
+            let data: Value = serde_json::from_str(data).unwrap();
+            let held = &data["Held"];
+            assert_eq!(
+                (&held["checks_count"], &held["remarks"]),
+                (&2.into(), &serde_json::json!([]))
+            );
+            assert!(!text.contains("check_name"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_has_at_most_1500_bytes_and_counts_what_it_leaves_out() {
+        let told = |failed: usize, reason: &str| {
+            let row = AnsweredRow {
+                check_name: "max_order_value".into(),
+                passed: false,
+                value: None,
+                limit: None,
+                source: "safety.yaml".into(),
+                unit: "usd".into(),
+                reason: Some(reason.to_owned().into()),
+                warning: false,
+            };
+            let row = serde_json::to_string(&row).unwrap();
+            let failed = (0..failed).map(|_| serde_json::from_str(&row).unwrap());
+            Told {
+                status: "error",
+                words: "refused: CHECKS_FAILED: no".to_owned(),
+                refused: Some(Refused {
+                    failed: failed.collect(),
+                    retry: Some(Retry::Never),
+                    ..Refused::default()
+                }),
+                ..Told::default()
+            }
+        };
+        for (failed, reason) in [(1, 10), (40, 10), (40, 100), (3, 5000)] {
+            for letter in ["x", "\u{1f980}"] {
+                let text = told(failed, &letter.repeat(reason)).text();
+                assert!(
+                    text.len() <= ERROR_BYTES_MAX,
+                    "{failed} {reason}: {}",
+                    text.len()
+                );
+                let shown = text.matches("`max_order_value`").count();
+                let more = format!("and {} more", failed - shown);
+                assert_eq!(text.contains(&more), shown < failed, "{text}");
+            }
+        }
+    }
+
+    #[test]
     fn a_rate_limit_says_when_to_come_again() {
         let answer = r#"{"requestId":"r1","timestamp":"2026-02-20T14:42:00Z","status":"rate_limited","data":{"retryAfterMs":1500},"error":{"code":"RATE_LIMITED","message":"wait"},"auditRef":"1"}"#;
-        let told = Told::of(&serde_json::from_str(answer).unwrap());
+        let told = Told::of(&serde_json::from_str(answer).unwrap(), None);
         assert!(told.is_error() && told.json().contains(r#""retry_after_ms":1500"#));
         assert!(told.text().contains("after 1500 ms"));
     }
@@ -615,7 +707,7 @@ mod tests {
     #[test]
     fn a_decision_that_is_too_soon_says_when_and_keeps_its_response() {
         let answer = r#"{"requestId":"r1","timestamp":"2026-02-20T14:42:00Z","status":"error","data":{"ok":false,"errors":["too_soon"],"result":{"mode_change":"none","retry_after_ms":1500},"retry":"new_id","retry_after_ms":1500},"error":{"code":"CONTROL_REJECTED","message":"wait"},"auditRef":"1"}"#;
-        let told = Told::of(&serde_json::from_str(answer).unwrap());
+        let told = Told::of(&serde_json::from_str(answer).unwrap(), None);
         let json: Value = serde_json::from_str(&told.json()).unwrap();
         assert_eq!(
             (&json["retry_after_ms"], &json["refused"]["retry"]),

@@ -1,9 +1,12 @@
 //! The table of tools: the name of each, what it does, and which requests it can sign. This program
 //! can send no request that the table does not name.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use spoolgate_gate::actions::{self, Row};
+use spoolgate_rules::nearest::did_you_mean;
 use spoolgate_wire::action_name::ActionName;
 
 /// What a call of a tool does.
@@ -19,6 +22,8 @@ pub(crate) enum Does {
     Explain,
     /// Reads the decision on a case.
     CouncilDecision,
+    /// Lists the fields that rules may read.
+    RuleFields,
 }
 
 /// A tool.
@@ -38,6 +43,92 @@ pub(crate) struct Tool {
     /// Whether it changes nothing.
     pub is_query: bool,
 }
+
+/// A part of the tools, which `--allow` names as a whole.
+pub(crate) struct Group {
+    /// Its name.
+    pub name: &'static str,
+    /// The names of its tools.
+    pub tools: &'static [&'static str],
+}
+
+/// The groups. `control` is exactly the contract's tools; `halt`, `heartbeat`, `check` and `explain`
+/// are in every other one.
+pub(crate) const GROUPS: [Group; 6] = [
+    Group {
+        name: "trading",
+        tools: &[
+            "submit_order",
+            "cancel_order",
+            "tighten_stop",
+            "portfolio",
+            "orders",
+            "fills",
+            "market_data",
+            "list_instruments",
+            "list_theses",
+            "halt",
+            "heartbeat",
+            "check",
+            "explain",
+        ],
+    },
+    Group {
+        name: "rules",
+        tools: &[
+            "propose_rule",
+            "list_proposals",
+            "list_rules",
+            "rule_fields",
+            "halt",
+            "heartbeat",
+            "check",
+            "explain",
+        ],
+    },
+    Group {
+        name: "council",
+        tools: &[
+            "council_request",
+            "council_verdict",
+            "council_decision",
+            "list_cases",
+            "halt",
+            "heartbeat",
+            "check",
+            "explain",
+        ],
+    },
+    Group {
+        name: "control",
+        tools: &["apply_control_decision", "list_strategies", "get_strategy"],
+    },
+    Group {
+        name: "admission",
+        tools: &[
+            "interrogate_health",
+            "interrogate_evaluate",
+            "interrogate_admit",
+            "interrogate_check",
+            "interrogate_cache_clear",
+            "interrogate_cache_invalidate",
+            "interrogate_settle",
+            "halt",
+            "heartbeat",
+            "check",
+            "explain",
+        ],
+    },
+    Group {
+        name: "assistant",
+        tools: &["submit_action", "halt", "heartbeat", "check", "explain"],
+    },
+];
+
+/// The beginning of the names of admission's tools, and the one that its contract gives them.
+/// Clients refuse all tools of a server that lists a name with a dot.
+const PLAIN: &str = "interrogate_";
+const DOTTED: &str = "interrogate.";
 
 /// The member that is the request's id.
 const ID: &str = "request_id";
@@ -64,12 +155,19 @@ const fn query(
 }
 
 /// Tools that do more than sign requests of one action.
-const OWN: [Tool; 4] = [
+const OWN: [Tool; 5] = [
     query(
         "council_decision",
         Does::CouncilDecision,
         "Read a council decision",
         "The council's decision on a case, once there is one.",
+    ),
+    query(
+        "rule_fields",
+        Does::RuleFields,
+        "Fields of rules",
+        "The fields that a rule about an action may read, for `propose_rule`. The schema of a rule \
+            is the resource spoolgate:///schemas/rules.rule.",
     ),
     Tool {
         name: "submit_action",
@@ -104,9 +202,47 @@ pub(crate) static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Returns the tool of this name.
-pub(crate) fn find(name: &str) -> Option<&'static Tool> {
-    TOOLS.iter().find(|tool| tool.name == name)
+/// Returns the tools that `--allow` names, in the order of the table: tools by either of their
+/// names, and groups. Without a name, returns all tools.
+///
+/// # Errors
+/// Returns the first name that is neither a tool nor a group.
+pub(crate) fn offered(names: &[String]) -> Result<Vec<&'static Tool>, UnknownTool> {
+    let mut allowed = BTreeSet::new();
+    for name in names {
+        let group = GROUPS.iter().find(|group| group.name == name);
+        let tool = TOOLS.iter().find(|tool| tool.is_called(name));
+        match (group, tool) {
+            (Some(group), _) => allowed.extend(group.tools),
+            (None, Some(tool)) => allowed.extend([tool.name]),
+            (None, None) => return Err(UnknownTool::new(name)),
+        }
+    }
+    let is_offered = |tool: &&Tool| names.is_empty() || allowed.contains(tool.name);
+    Ok(TOOLS.iter().filter(is_offered).collect())
+}
+
+/// There is no tool or group of this name.
+#[derive(Debug, thiserror::Error)]
+#[error("`{name}` is neither a tool nor a group{near}")]
+pub(crate) struct UnknownTool {
+    name: String,
+    near: String,
+}
+
+impl UnknownTool {
+    fn new(name: &str) -> UnknownTool {
+        let groups = GROUPS.map(|group| group.name);
+        let known = groups.into_iter().chain(TOOLS.iter().map(|tool| tool.name));
+        let otherwise = format!(
+            "; the groups are {}, and docs/mcp.md lists the tools",
+            groups.join(", ")
+        );
+        UnknownTool {
+            name: name.escape_debug().take(64).collect(),
+            near: did_you_mean(name, known, &otherwise),
+        }
+    }
 }
 
 /// Returns whether requests of this action change nothing.
@@ -120,6 +256,23 @@ pub(crate) fn is_signed(action: &str) -> bool {
 }
 
 impl Tool {
+    /// Returns the name that the contract gives it.
+    pub(crate) fn contract_name(&self) -> Cow<'static, str> {
+        match self.name.strip_prefix(PLAIN) {
+            Some(rest) => format!("{DOTTED}{rest}").into(),
+            None => self.name.into(),
+        }
+    }
+
+    /// Returns whether a call by this name is a call of this tool.
+    pub(crate) fn is_called(&self, name: &str) -> bool {
+        let rest = |name: &'static str| name.strip_prefix(PLAIN);
+        self.name == name
+            || name
+                .strip_prefix(DOTTED)
+                .is_some_and(|dotted| rest(self.name) == Some(dotted))
+    }
+
     fn of_row(row: &Row) -> Option<Tool> {
         let actions::Tool {
             name,
@@ -145,8 +298,8 @@ impl Tool {
             Does::Ask(action) => vec![action],
             Does::Outgoing => ActionName::OUTGOING.to_vec(),
             Does::Check => vec![CHECK],
-            Does::Explain => vec![ActionName::OrdersList, ActionName::FillsList],
-            Does::CouncilDecision => Vec::new(),
+            Does::Explain => vec![ActionName::OrdersList, ActionName::FillsList, CHECK],
+            Does::CouncilDecision | Does::RuleFields => Vec::new(),
         }
     }
 
@@ -158,7 +311,6 @@ impl Tool {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use std::collections::BTreeSet;
     use std::{env, fs};
 
     use spoolgate_gate::actions::find as row;
@@ -167,7 +319,7 @@ mod tests {
     use super::*;
 
     /// Everything that this program can ever sign and that changes something.
-    const CHANGING: [&str; 21] = [
+    const CHANGING: [&str; 23] = [
         "admission.admit",
         "admission.cache_clear",
         "admission.cache_invalidate",
@@ -183,7 +335,9 @@ mod tests {
         "email.fetch",
         "email.send",
         "finance.fetch_transactions",
+        "halt.set",
         "health.fetch",
+        "heartbeat",
         "order.cancel",
         "order.submit",
         "order.tighten_stop",
@@ -213,10 +367,10 @@ mod tests {
         }
         for never in [
             "approv", "deny", "decline", "revert", "override", "reload", "clear", "keys",
-            "services", "grant", "halt", "account", "clock", "market.i",
+            "services", "grant", "halt.c", "account", "clock", "market.i",
         ] {
             let clears =
-                |name: &str| name == "admission.cache_clear" || name == "interrogate.cache_clear";
+                |name: &str| name == "admission.cache_clear" || name == "interrogate_cache_clear";
             let names = TOOLS
                 .iter()
                 .filter(|tool| !tool.is_query)
@@ -234,10 +388,58 @@ mod tests {
     fn names_are_those_of_the_protocol() {
         let names: BTreeSet<&str> = TOOLS.iter().map(|tool| tool.name).collect();
         assert_eq!(names.len(), TOOLS.len(), "two tools have the same name");
-        assert!(names.iter().all(|name| {
-            name.bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
-        }));
+        let is_plain = |name: &&str| {
+            name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
+                && (1..=64).contains(&name.len())
+        };
+        assert!(names.iter().all(is_plain), "{names:?}");
+        for tool in TOOLS.iter() {
+            let contract = tool.contract_name();
+            assert!(tool.is_called(tool.name) && tool.is_called(&contract));
+            assert_eq!(
+                contract.contains('.'),
+                tool.name.starts_with(PLAIN),
+                "{contract}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_tool_is_in_a_group_and_every_group_has_only_tools() {
+        let names = |names: &[&str]| -> Vec<&str> {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            offered(&names)
+                .unwrap()
+                .iter()
+                .map(|tool| tool.name)
+                .collect()
+        };
+        assert_eq!(names(&[]).len(), TOOLS.len());
+        assert_eq!(names(&GROUPS.map(|group| group.name)), names(&[]));
+        for group in GROUPS {
+            let own = names(&[group.name]);
+            assert_eq!(own.len(), group.tools.len(), "{}", group.name);
+            for always in ["halt", "heartbeat", "check", "explain"] {
+                assert_eq!(
+                    own.contains(&always),
+                    group.name != "control",
+                    "{}",
+                    group.name
+                );
+            }
+        }
+        assert_eq!(
+            names(&["interrogate.check", "interrogate_health", "portfolio"]),
+            ["portfolio", "interrogate_check", "interrogate_health"]
+        );
+        for (name, message) in [
+            ("tradin", "did you mean `trading`?"),
+            ("submit_orders", "did you mean `submit_order`?"),
+            ("approve", "the groups are trading, rules, council, control"),
+        ] {
+            let error = offered(&[name.to_owned()]).unwrap_err().to_string();
+            assert!(error.contains(message), "{error}");
+        }
     }
 
     #[test]
@@ -267,13 +469,12 @@ mod tests {
                 "docs/mcp.md has no row of `{}` (UPDATE_DOCS=1 adds it)",
                 tool.name
             );
-            let row = format!(
-                "| `{}` | `{}` | {} |\n",
-                tool.name,
-                tool.actions()[0],
-                tool.description
-            );
-            docs.insert_str(docs.find("| `submit_action` |").unwrap(), &row);
+            let signs = match tool.actions().first() {
+                Some(action) => format!("`{action}`"),
+                None => "nothing".to_owned(),
+            };
+            let row = format!("| `{}` | {signs} | {} |\n", tool.name, tool.description);
+            docs.insert_str(docs.find("| `submit_action` | one of").unwrap(), &row);
             fs::write(path, &docs).unwrap();
         }
     }

@@ -45,9 +45,52 @@ pub fn did_you_mean<'a>(
     )
 }
 
+/// Most names that a message lists.
+const LISTED_MAX: usize = 8;
+
+/// Most names that are compared with one that does not exist; a rulebook may have any number.
+const COMPARED_MAX: usize = 1000;
+
+/// Returns the end of a message about a name that does not exist: the known names, the nearest ones
+/// first and at most [`LISTED_MAX`], or else that there is no such thing, which is a `kind`.
+pub fn there_are<'a>(name: &str, known: impl IntoIterator<Item = &'a str>, kind: &str) -> String {
+    let lower = name.to_lowercase();
+    let mut known: Vec<&str> = known.into_iter().collect();
+    known.sort_unstable();
+    known.dedup();
+    let compared = known.len().min(COMPARED_MAX);
+    if let Some(compared) = known.get_mut(..compared) {
+        compared.sort_by_key(|other| strsim::osa_distance(&lower, &other.to_lowercase()));
+    }
+    let listed = known.iter().take(LISTED_MAX);
+    let listed: Vec<String> = listed.map(|name| format!("`{name}`")).collect();
+    match known.len().checked_sub(LISTED_MAX) {
+        _ if listed.is_empty() => format!("; there is no {kind}"),
+        Some(more @ 1..) => format!("; there are: {} and {more} more", listed.join(", ")),
+        Some(0) | None => format!("; there are: {}", listed.join(", ")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn at_most_eight_names_are_listed_and_the_nearest_first() {
+        let names: Vec<String> = (10..19).map(|n| format!("s-{n}")).collect();
+        let first = |many: usize| names.iter().take(many).map(String::as_str);
+        assert_eq!(
+            there_are("s-1", first(0), "strategy"),
+            "; there is no strategy"
+        );
+        assert_eq!(
+            there_are("S-11", first(2), "strategy"),
+            "; there are: `s-11`, `s-10`"
+        );
+        let eight = there_are("s-17", first(8), "strategy");
+        assert!(eight.starts_with("; there are: `s-17`, `s-10`,") && eight.ends_with("`s-16`"));
+        assert!(there_are("s-17", first(9), "strategy").ends_with("`s-16` and 1 more"));
+    }
 
     #[test]
     fn two_wrong_letters_are_near_and_three_are_not() {

@@ -44,6 +44,14 @@ impl Direction {
             Side::Sell => Direction::Short,
         }
     }
+
+    /// Returns the side of an entry in this direction.
+    pub fn entry_side(self) -> Side {
+        match self {
+            Direction::Long => Side::Buy,
+            Direction::Short => Side::Sell,
+        }
+    }
 }
 
 /// Bounds on the distance from the worst entry price to the protective stop, fractions of the

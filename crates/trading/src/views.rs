@@ -9,10 +9,13 @@ use super::risk;
 use super::sums::Sums;
 use super::usage::{LimitUse, Reduced, usage};
 use super::valuation::{capital_base, is_fresh};
+use crate::checks::thesis_fault;
 use spoolgate_rules::Rulebook;
-use spoolgate_rules::strategies::Direction;
+use spoolgate_rules::instruments::Instrument;
+use spoolgate_rules::strategies::{Direction, Strategy};
+use spoolgate_rules::theses::Thesis;
 use spoolgate_wire::amount::Amount;
-use spoolgate_wire::ids::{OrderId, Principal, StrategyName, Symbol};
+use spoolgate_wire::ids::{OrderId, Principal, StrategyName, Symbol, ThesisSlug};
 use spoolgate_wire::time::Time;
 
 /// Decimals of displayed averages.
@@ -143,6 +146,130 @@ pub struct MarketState {
     pub stale: bool,
     /// The facts that rules may read about it.
     pub facts: Facts,
+}
+
+/// One instrument: its filters, its price, and who may enter it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct InstrumentView<'a> {
+    /// Its name in orders.
+    pub symbol: &'a Symbol,
+    /// Strategies of the sender that may enter it.
+    pub strategies: Vec<&'a StrategyName>,
+    /// Prices are multiples of this; 0 if any price will do.
+    pub tick: Amount,
+    /// Sizes are multiples of this; 0 if any size will do.
+    pub lot: Amount,
+    /// Smallest size of an order.
+    pub min_size: Amount,
+    /// Largest size of an order.
+    pub max_size: Amount,
+    /// Smallest notional of an order, account currency.
+    pub min_notional: Amount,
+    /// Account currency per unit and price point.
+    pub multiplier: Amount,
+    /// Bid as the checks see it; null if there is none.
+    pub bid: Option<Amount>,
+    /// Ask as the checks see it; null if there is none.
+    pub ask: Option<Amount>,
+    /// Age of bid and ask, milliseconds; null if there are none.
+    pub age_ms: Option<i64>,
+    /// Whether bid and ask are missing or too old for entries.
+    pub stale: bool,
+}
+
+/// One thesis.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct ThesisView<'a> {
+    /// Its name in orders.
+    pub slug: &'a ThesisSlug,
+    /// The strategy that may trade it.
+    pub strategy: &'a StrategyName,
+    /// The instrument.
+    pub symbol: &'a Symbol,
+    /// `long` or `short`.
+    pub direction: &'static str,
+    /// When it expires.
+    pub expires: Time,
+    /// It is refuted once the market trades at or below this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub invalid_below: Option<Amount>,
+    /// It is refuted once the market trades at or above this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub invalid_above: Option<Amount>,
+    /// Smallest distance of the stop of its strategy, fraction of the worst entry price.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_min: Option<Amount>,
+    /// Largest distance of the stop of its strategy, fraction of the worst entry price.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_max: Option<Amount>,
+    /// Whether it carries an entry now.
+    pub valid: bool,
+    /// Why it does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// Returns the answer of `instruments.list`, with the strategies that `is_own` accepts.
+pub fn instruments<'a>(
+    book: &Book,
+    rules: &'a Rulebook,
+    now: Time,
+    is_own: impl Fn(&StrategyName) -> bool,
+) -> Vec<InstrumentView<'a>> {
+    let own: Vec<&Strategy> = rules
+        .strategies
+        .values()
+        .filter(|strategy| is_own(&strategy.name))
+        .collect();
+    let view = |instrument: &'a Instrument| {
+        let seen = book.two_sided(instrument);
+        let enters = |strategy: &&&'a Strategy| strategy.instruments.contains(&instrument.symbol);
+        InstrumentView {
+            symbol: &instrument.symbol,
+            strategies: own.iter().filter(enters).map(|found| &found.name).collect(),
+            tick: *instrument.tick,
+            lot: *instrument.lot,
+            min_size: *instrument.min_size,
+            max_size: *instrument.max_size,
+            min_notional: *instrument.min_notional,
+            multiplier: *instrument.multiplier,
+            bid: seen.map(|seen| seen.bid),
+            ask: seen.map(|seen| seen.ask),
+            age_ms: seen.map(|seen| now.since_ms(seen.time)),
+            stale: !seen.is_some_and(|seen| is_fresh(seen.time, now, instrument, &rules.safety)),
+        }
+    };
+    rules.instruments.values().map(view).collect()
+}
+
+/// Returns the answer of `theses.list`: the theses of the strategies that `is_own` accepts.
+pub fn theses<'a>(
+    book: &Book,
+    rules: &'a Rulebook,
+    now: Time,
+    is_own: impl Fn(&StrategyName) -> bool,
+) -> Vec<ThesisView<'a>> {
+    let own = rules.theses.values();
+    let own = own.filter(|thesis| is_own(&thesis.strategy));
+    let view = |thesis: &'a Thesis| {
+        let why = thesis_fault(book, rules, thesis, now);
+        let strategy = rules.strategies.get(&thesis.strategy);
+        let stop = strategy.map(|strategy| &strategy.stop_distance);
+        ThesisView {
+            slug: &thesis.slug,
+            strategy: &thesis.strategy,
+            symbol: &thesis.symbol,
+            direction: thesis.direction.as_str(),
+            expires: thesis.expires,
+            invalid_below: thesis.invalid_below.map(|level| level.get()),
+            invalid_above: thesis.invalid_above.map(|level| level.get()),
+            stop_min: stop.map(|stop| *stop.min),
+            stop_max: stop.map(|stop| *stop.max),
+            valid: why.is_none(),
+            why,
+        }
+    };
+    own.map(view).collect()
 }
 
 /// Returns the answer of `portfolio.get` as far as book and rules determine it; the gate adds what

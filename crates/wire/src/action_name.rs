@@ -100,6 +100,11 @@ names! {
     LimitsOverride = "limits.override",
     LimitsEnd = "limits.end",
     AdmissionSettle = "admission.settle",
+    InstrumentsList = "instruments.list",
+    ThesesList = "theses.list",
+    CasesList = "cases.list",
+    ProposalsList = "proposals.list",
+    RulesList = "rules.list",
 }
 
 /// There is no action of this name.

@@ -274,16 +274,23 @@ impl Gate {
     }
 }
 
-/// Returns `(proposal_id, auto_approved)` of an answer, which must have no other keys.
+/// Returns `(proposal_id, auto_approved)` of an answer, which must say why it waits exactly if it does.
 pub(crate) fn acknowledged(outcome: &Outcome) -> (String, bool) {
     assert!(outcome.answer.error.is_none(), "{:?}", outcome.answer);
     let data: Value = serde_json::from_str(outcome.answer.data.as_ref().unwrap().get()).unwrap();
     let body = data["ProposalAcknowledged"].as_object().unwrap();
-    assert_eq!(body.len(), 2);
-    (
-        body["proposal_id"].as_str().unwrap().to_owned(),
-        body["auto_approved"].as_bool().unwrap(),
-    )
+    let auto_approved = body["auto_approved"].as_bool().unwrap();
+    assert_eq!(
+        body.contains_key("waits_because"),
+        !auto_approved,
+        "{body:?}"
+    );
+    assert!(
+        body["rule_id"].is_string() && body["direction"].is_string(),
+        "{body:?}"
+    );
+    let id = body["proposal_id"].as_str().unwrap().to_owned();
+    (id, auto_approved)
 }
 
 pub(crate) fn code(outcome: &Outcome) -> Option<Code> {

@@ -101,6 +101,15 @@ fn requests(desk: &Desk, home: &mut Home) {
         "fills.list",
         r#"{"since":"2026-03-01T00:00:00Z"}"#,
     );
+    for list in [
+        "instruments.list",
+        "theses.list",
+        "cases.list",
+        "proposals.list",
+        "rules.list",
+    ] {
+        desk.ask("trend-bot", list, list, "{}");
+    }
     drain(home).unwrap();
 }
 

@@ -33,7 +33,7 @@ impl Action for AdmissionCacheClear {
         SPEAKERS,
     )
     .tool(
-        "interrogate.cache_clear",
+        "interrogate_cache_clear",
         "Admission: forget policies",
         "Delivered policies are requested again.",
     );
@@ -54,7 +54,7 @@ impl Action for AdmissionCacheInvalidate {
         SPEAKERS,
     )
     .tool(
-        "interrogate.cache_invalidate",
+        "interrogate_cache_invalidate",
         "Admission: forget one policy",
         "The policy of one profile is requested again.",
     );

@@ -52,7 +52,7 @@ impl Action for AdmissionHealth {
         ANYBODY,
     )
     .query(
-        "interrogate.health",
+        "interrogate_health",
         "Admission: health",
         "Whether the policies of admission are available.",
     );

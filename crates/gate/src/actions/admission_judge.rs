@@ -21,7 +21,7 @@ impl Action for AdmissionEvaluate {
     )
     .rules_apply(Rules::Refuses)
     .tool(
-        "interrogate.evaluate",
+        "interrogate_evaluate",
         "Admission: evaluate",
         "Decide whether this task may start. An ALLOW reserves its place in its tree.",
     );
@@ -51,7 +51,7 @@ impl Action for AdmissionAdmit {
     )
     .rules_apply(Rules::Refuses)
     .tool(
-        "interrogate.admit",
+        "interrogate_admit",
         "Admission: admit",
         "Decide whether this task may start. An ALLOW reserves its place and forwards the task.",
     );
@@ -80,7 +80,7 @@ impl Action for AdmissionCheck {
         SPEAKERS,
     )
     .query(
-        "interrogate.check",
+        "interrogate_check",
         "Admission: check",
         "Check whether this task would be admitted. Reserves nothing.",
     );

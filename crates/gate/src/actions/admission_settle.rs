@@ -45,7 +45,7 @@ impl Action for AdmissionSettle {
     )
     .rate(Rate::Protected)
     .tool(
-        "interrogate.settle",
+        "interrogate_settle",
         "Admission: settle",
         "Report what an admitted task has spent so far, all in all. Your own task can only report \
             more than it has reserved.",

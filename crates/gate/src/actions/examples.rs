@@ -42,7 +42,12 @@ pub fn example(name: ActionName) -> &'static str {
         | ActionName::OrdersList
         | ActionName::AdmissionHealth
         | ActionName::AdmissionCacheClear
-        | ActionName::StrategiesList => "{}",
+        | ActionName::StrategiesList
+        | ActionName::InstrumentsList
+        | ActionName::ThesesList
+        | ActionName::CasesList
+        | ActionName::ProposalsList
+        | ActionName::RulesList => "{}",
         ActionName::AdmissionSettle => {
             r#"{"receipt_id":"r-12","spent":{"usd":"0.10","tokens":1200}}"#
         }

@@ -1,5 +1,6 @@
 //! `halt.set`.
 
+use super::no_such;
 use super::prelude::*;
 use crate::drill::{Drill, drill};
 use crate::state::{Halt, On};
@@ -45,7 +46,13 @@ impl Action for HaltSet {
     )
     .lane(Lane::Control)
     .freshness(Freshness::Halt)
-    .rate(Rate::Free);
+    .rate(Rate::Free)
+    .tool(
+        "halt",
+        "Halt own entries",
+        "Stop your own entries, or those of one strategy, with a reason. Only a person ends a halt. \
+            Exits, cancels and tightened stops go on.",
+    );
 
     fn check(set: &SetHalt) -> Result<(), PayloadError> {
         if let [first, second, ..] = set.scopes()[..] {
@@ -92,9 +99,8 @@ impl Action for HaltSet {
             .as_ref()
             .filter(|name| !turn.rules.principals.contains_key(name))
         {
-            let known = turn.rules.principals.keys().map(ToString::to_string);
-            let what = format!("principal `{missing}`");
-            return Err(no_such(&what, "principal", known.collect()));
+            let known = turn.rules.principals.keys().map(Principal::as_str);
+            return Err(no_such("principal", missing.as_str(), known, None));
         }
         if let Some(on) = &on {
             if !is_human && !on.is_of(turn.rules, source) {
@@ -185,35 +191,9 @@ fn exists(book: &Book, rules: &Rulebook, on: &On) -> Result<(), Refusal> {
     if known.contains(&name) {
         return Ok(());
     }
-    Err(no_such(&on.to_string(), kind, known))
+    let known = known.iter().map(String::as_str);
+    Err(no_such(kind, &name, known, None))
 }
-
-/// Refuses a name, and lists those that exist.
-fn no_such(what: &str, kind: &str, mut known: Vec<String>) -> Refusal {
-    known.sort_unstable();
-    known.dedup();
-    let shown = known.len().min(KNOWN_SHOWN);
-    let rest = known.len().saturating_sub(shown);
-    let more = if rest > 0 {
-        format!(" and {rest} more")
-    } else {
-        String::new()
-    };
-    let names: Vec<String> = known
-        .iter()
-        .take(shown)
-        .map(|name| format!("`{name}`"))
-        .collect();
-    let there = if names.is_empty() {
-        format!("there is no {kind}")
-    } else {
-        format!("there are: {}{more}", names.join(", "))
-    };
-    Refusal::new(Code::NotFound, format!("{what} does not exist; {there}"))
-}
-
-/// Maximum number of names that a refusal lists.
-const KNOWN_SHOWN: usize = 12;
 
 /// What a part is called, and its name.
 struct Named(&'static str, String);

@@ -27,7 +27,13 @@ impl Action for Heartbeat {
     const CONDITIONS: &'static [Condition] = &[PERSON];
     const ROW: Row = Row::new(ActionName::Heartbeat, "Heartbeat", "principal?", SPEAKERS)
         .lane(Lane::Control)
-        .rate(Rate::Free);
+        .rate(Rate::Free)
+        .tool(
+            "heartbeat",
+            "Heartbeat",
+            "Report that you are alive. It opens your entries again after the dead man's switch \
+                has closed them.",
+        );
 
     fn execute(
         turn: &Turn<'_>,

@@ -1,7 +1,9 @@
 //! `market.get`.
 
+use super::no_such;
 use super::prelude::*;
 use spoolgate_trading::views::{self, MarketState};
+use spoolgate_wire::ids::Symbol;
 use spoolgate_wire::orders::GetMarket;
 
 /// Shows the market of one instrument.
@@ -27,10 +29,9 @@ impl Action for MarketGet {
     fn execute(turn: &Turn<'_>, _: &Authentic, market: &GetMarket) -> Result<Outcome, Refusal> {
         let view = views::market(&turn.state.book, turn.rules, &market.symbol, turn.now);
         let view = view.ok_or_else(|| {
-            Refusal::new(
-                Code::NotFound,
-                format!("there is no market data for `{}`", market.symbol),
-            )
+            let known = turn.rules.instruments.keys().map(Symbol::as_str);
+            let lists = Some(ActionName::InstrumentsList);
+            no_such("instrument", market.symbol.as_str(), known, lists)
         })?;
         answer(&Answer::MarketData(view))
     }

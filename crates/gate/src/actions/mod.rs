@@ -10,6 +10,7 @@ pub mod admission_judge;
 pub mod admission_settle;
 pub mod approval_deny;
 pub mod approval_grant;
+pub mod cases_list;
 pub mod clock_accept;
 pub mod control_apply;
 pub mod council_request;
@@ -22,6 +23,7 @@ pub mod grant_end;
 pub mod halt_clear;
 pub mod halt_set;
 pub mod heartbeat;
+pub mod instruments_list;
 pub mod keys;
 pub mod limits;
 pub mod market_get;
@@ -36,12 +38,15 @@ pub mod portfolio_get;
 pub mod position_adjust;
 pub mod position_close;
 pub mod proposal;
+pub mod proposals_list;
 pub mod request_check;
 mod row;
 pub mod rule_propose;
+pub mod rules_list;
 pub mod services;
 pub mod services_credential;
 pub mod strategies;
+pub mod theses_list;
 pub mod venue_assume;
 pub mod venue_report;
 pub mod venue_snapshot;
@@ -64,13 +69,16 @@ use super::prepare::{Authentic, Refusal};
 use super::schemas;
 use super::schemas::Condition;
 use spoolgate_rules::Rulebook;
+use spoolgate_rules::nearest::there_are;
 use spoolgate_rules::principals::Role;
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::admin::REASON_BYTES_MAX;
 use spoolgate_wire::admission::AdmissionAttempt;
+use spoolgate_wire::code::Code;
 use spoolgate_wire::control::ControlAttempt;
 use spoolgate_wire::envelope::{Envelope, REQUEST_BYTES_MAX};
 use spoolgate_wire::faults::Faults;
+use spoolgate_wire::ids::{Principal, StrategyName};
 use spoolgate_wire::orders::Empty;
 use spoolgate_wire::payload::{Payload, PayloadError};
 use spoolgate_wire::schema::HasSchema;
@@ -398,6 +406,11 @@ pub static ACTIONS: [&dyn ErasedAction; ActionName::ALL.len()] = [
     &limits::LimitsOverride,
     &limits::LimitsEnd,
     &admission_settle::AdmissionSettle,
+    &instruments_list::InstrumentsList,
+    &theses_list::ThesesList,
+    &cases_list::CasesList,
+    &proposals_list::ProposalsList,
+    &rules_list::RulesList,
 ];
 
 /// The action named `name`.
@@ -419,6 +432,26 @@ pub fn rows() -> impl ExactSizeIterator<Item = &'static Row> {
 /// Checks the reason that a person gives.
 fn check_reason(reason: &str) -> Result<(), PayloadError> {
     PayloadError::check_said("reason", reason, "say why in", REASON_BYTES_MAX)
+}
+
+/// Refuses a name that does not exist, lists names that do, and says which action lists them all.
+pub(crate) fn no_such<'a>(
+    kind: &str,
+    name: &str,
+    known: impl IntoIterator<Item = &'a str>,
+    lists: Option<ActionName>,
+) -> Refusal {
+    let there = there_are(name, known, kind);
+    let lists = lists.map_or_else(String::new, |action| format!("; `{action}` lists all"));
+    let what = format!("{kind} `{name}` does not exist{there}{lists}");
+    Refusal::new(Code::NotFound, what)
+}
+
+/// Whether a sender may see what belongs to this strategy: an agent what is its own, a person
+/// everything.
+fn is_shown(rules: &Rulebook, source: &Principal, strategy: &StrategyName) -> bool {
+    let rule = rules.principals.get(source);
+    rule.is_some_and(|rule| rule.role == Role::Human || rule.strategies.contains(strategy))
 }
 
 /// The table in `docs/contracts.md`.

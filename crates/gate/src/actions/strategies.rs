@@ -1,5 +1,6 @@
 //! `strategies.list` and `strategies.get`.
 
+use super::no_such;
 use super::prelude::*;
 use crate::control::{StrategyView, strategies};
 use spoolgate_wire::control::GetStrategy;
@@ -64,19 +65,12 @@ impl Action for StrategiesGet {
     );
 
     fn execute(turn: &Turn<'_>, _: &Authentic, get: &GetStrategy) -> Result<Outcome, Refusal> {
-        let id = &get.strategy_id;
-        let mut all = strategies(turn.state, turn.rules, turn.now);
-        all.retain(|view| view.strategy_id == id.as_str());
-        let found = all.pop();
-        let found = found.ok_or_else(|| {
-            Refusal::new(
-                Code::NotFound,
-                format!(
-                    "strategy `{id}` does not \
-                exist"
-                ),
-            )
-        })?;
+        let id = get.strategy_id.as_str();
+        let all = strategies(turn.state, turn.rules, turn.now);
+        let known = all.iter().map(|view| view.strategy_id);
+        let none = no_such("strategy", id, known, Some(ActionName::StrategiesList));
+        let found = all.into_iter().find(|view| view.strategy_id == id);
+        let found = found.ok_or(none)?;
         answer(&One::Strategy(found))
     }
 }

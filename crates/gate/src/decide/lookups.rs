@@ -20,6 +20,9 @@ use spoolgate_wire::time::Time;
 /// Maximum number of fills in one answer.
 pub const FILLS_MAX: usize = 1000;
 
+/// Maximum number of open council cases, and of newest ones, that a list is made of.
+pub const CASES_MAX: usize = 256;
+
 /// An earlier request under the same id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
@@ -58,6 +61,8 @@ pub struct Needs {
     pub key: Option<String>,
     /// Whether the keyring holds the credential of a service under this name.
     pub credential: Option<(ServiceName, String)>,
+    /// The council cases that a sender may be concerned with.
+    pub cases: bool,
     /// A council case.
     pub case: Option<RequestId>,
     /// The alias that a case would get if nothing of its request were sealed: two requests with one
@@ -110,6 +115,8 @@ pub struct Lookups {
     pub rows: Option<Vec<u8>>,
     /// Whether the keyring holds the key, or the credential.
     pub key_is_held: bool,
+    /// The oldest open and the newest council cases, at most [`CASES_MAX`] of each, newest first.
+    pub cases: Vec<Docket>,
     /// The council case.
     pub docket: Option<Docket>,
     /// Payload hash of the case's request as it was signed, if sealed members make it differ from

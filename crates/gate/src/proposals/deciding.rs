@@ -29,6 +29,16 @@ pub enum Body<'a> {
         proposal_id: ProposalId,
         /// Whether it is proved to tighten and is already in force.
         auto_approved: bool,
+        /// The rule.
+        rule_id: &'a RuleId,
+        /// How the rulebook with the change compares with the one without it, as proved.
+        direction: Found,
+        /// Why it waits for an approver.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        waits_because: Option<&'a str>,
+        /// A request that it would treat more leniently, in words.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        would_allow: Option<&'a str>,
     },
     /// It is in force.
     #[serde(rename = "ProposalApplied")]
@@ -141,6 +151,14 @@ impl Turn<'_> {
             proposed.notes.push(Note::EvidenceDiffers);
         }
         let why = self.why_people(by, &wanted, &judged);
+        let data = raw(&Body::Acknowledged {
+            proposal_id,
+            auto_approved: why.is_none(),
+            rule_id: &proposed.rule_id,
+            direction: proposed.direction,
+            waits_because: why.as_deref(),
+            would_allow: proposed.witness.as_deref(),
+        })?;
         let change = match &why {
             None => {
                 let rulebook = judged.after.hash;
@@ -160,13 +178,11 @@ impl Turn<'_> {
                 })?
             }
         };
-        done(
-            &Body::Acknowledged {
-                proposal_id,
-                auto_approved: why.is_none(),
-            },
-            change,
-        )
+        Ok(Outcome {
+            data,
+            changes: vec![crate::Change::Proposal(change)],
+            ..Outcome::default()
+        })
     }
 
     fn why_people(&self, by: &Principal, wanted: &Wanted, judged: &Judged) -> Option<String> {

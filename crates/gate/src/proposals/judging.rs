@@ -1,6 +1,7 @@
 //! The rulebook that a proposal would make, and the direction of the change.
 
 use super::{Kind, OWN_RULES_MAX, OWN_SEARCHES_MAX, Proposed, RULE_BYTES_MAX};
+use crate::actions::no_such;
 use crate::prepare::Refusal;
 use spoolgate_rules::nearest::did_you_mean;
 use spoolgate_rules::proof::{Comparison, STEPS_MAX, compare};
@@ -175,8 +176,10 @@ fn in_core(rule: &Rule) -> Refusal {
 
 fn known<'a>(rules: &'a Rulebook, id: &RuleId) -> Result<&'a Rule, Refusal> {
     let rule = rules.ruleset.rules.get(id);
-    let rule =
-        rule.ok_or_else(|| Refusal::new(Code::NotFound, format!("rule `{id}` does not exist")))?;
+    let rule = rule.ok_or_else(|| {
+        let known = rules.ruleset.rules.keys().map(RuleId::as_str);
+        no_such("rule", id.as_str(), known, Some(ActionName::RulesList))
+    })?;
     if rule.is_core() {
         return Err(in_core(rule));
     }

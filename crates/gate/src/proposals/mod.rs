@@ -8,7 +8,8 @@ pub mod diff;
 mod judging;
 mod words;
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +36,11 @@ pub const OWN_RULES_MAX: usize = 64;
 /// Maximum number of their conditions that search texts or read the history: each may cost every
 /// decision a millisecond, for every size that is tried.
 pub const OWN_SEARCHES_MAX: usize = 16;
+
+/// Maximum number of proposals per proposer that are kept after they have ended.
+pub const ENDED_MAX: usize = 16;
+/// The [`SEMANTICS`](crate::state::SEMANTICS) from which on they are kept.
+const ENDED_SINCE: u32 = 8;
 
 /// Part of the message about a rule file that differs from the rulebook in force.
 pub(crate) const EDITED: &str = "is being edited: it differs from the rulebook in force";
@@ -77,7 +83,7 @@ pub enum Kind {
 
 spoolgate_wire::named! {
     /// How the rulebook with the change compares with the one without it, as proved.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
     pub enum Found {
         /// Every request is treated the same.
         Same = "same",
@@ -250,17 +256,81 @@ pub struct PendingProposal {
     pub file_sha256: String,
 }
 
-/// Proposals that wait for an approver.
+spoolgate_wire::named! {
+    /// The standing of a proposal.
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        PartialOrd,
+        Ord,
+        Serialize,
+        Deserialize,
+        schemars::JsonSchema,
+    )]
+    pub enum Standing {
+        /// It waits for an approver.
+        Pending = "pending",
+        /// It was applied.
+        Applied = "applied",
+        /// It was declined.
+        Declined = "declined",
+        /// It was applied and reverted.
+        Reverted = "reverted",
+    }
+}
+
+impl Standing {
+    /// Returns the standing of this name.
+    pub fn parse(text: &str) -> Option<Standing> {
+        [
+            Standing::Pending,
+            Standing::Applied,
+            Standing::Declined,
+            Standing::Reverted,
+        ]
+        .into_iter()
+        .find(|standing| standing.as_str() == text)
+    }
+}
+
+/// A proposal that waits no more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EndedProposal {
+    /// Its id.
+    pub proposal_id: ProposalId,
+    /// The rule.
+    pub rule_id: RuleId,
+    /// What became of it.
+    pub standing: Standing,
+    /// How it was approved, or who declined it.
+    pub by: String,
+    /// Why it was declined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Proposals that wait for an approver, and the newest of the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProposalsState {
     /// By id.
     pub pending: BTreeMap<ProposalId, PendingProposal>,
+    /// The last [`ENDED_MAX`] proposals of each proposer that wait no more, newest last. Lines before
+    /// [`ENDED_SINCE`] leave none: a state that an earlier version has kept must fold on alike.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ended: BTreeMap<Principal, VecDeque<EndedProposal>>,
 }
 
 impl ProposalsState {
-    /// Applies a change.
-    pub(super) fn apply(&mut self, change: &Change) {
+    /// Applies a change in a line of these semantics.
+    pub(super) fn apply(&mut self, change: &Change, semantics: u32) {
+        if semantics >= ENDED_SINCE {
+            self.end(change);
+        }
         match change {
             Change::Pended {
                 proposed,
@@ -284,6 +354,98 @@ impl ProposalsState {
     }
 }
 
+impl ProposalsState {
+    /// Keeps what becomes of a proposal with this change.
+    fn end(&mut self, change: &Change) {
+        let (proposer, ended) = match change {
+            Change::Pended { .. } => return,
+            Change::Applied { proposed, by, .. } => {
+                if let Kind::Revert { of, .. } = &proposed.kind {
+                    let mut all = self.ended.values_mut().flatten();
+                    if let Some(reverted) = all.find(|other| other.proposal_id == *of) {
+                        reverted.standing = Standing::Reverted;
+                    }
+                }
+                let ended = EndedProposal {
+                    proposal_id: proposed.proposal_id,
+                    rule_id: proposed.rule_id.clone(),
+                    standing: Standing::Applied,
+                    by: by.in_words(),
+                    reason: None,
+                };
+                (proposed.by.clone(), ended)
+            }
+            Change::Declined {
+                proposal_id,
+                by,
+                reason,
+            } => {
+                let Some(waits) = self.pending.get(proposal_id) else {
+                    return;
+                };
+                let ended = EndedProposal {
+                    proposal_id: *proposal_id,
+                    rule_id: waits.rule_id.clone(),
+                    standing: Standing::Declined,
+                    by: by.to_string(),
+                    reason: Some(reason.clone()),
+                };
+                (waits.by.clone(), ended)
+            }
+        };
+        let own = self.ended.entry(proposer).or_default();
+        own.push_back(ended);
+        if own.len() > ENDED_MAX {
+            own.pop_front();
+        }
+    }
+}
+
+/// A proposal as its proposer sees it.
+#[derive(Serialize, schemars::JsonSchema)]
+pub struct ProposalView<'a> {
+    /// Its name, as `p-12`.
+    proposal_id: ProposalId,
+    /// The proposer.
+    proposed_by: &'a Principal,
+    /// The rule.
+    rule_id: &'a RuleId,
+    /// What became of it.
+    standing: Standing,
+    /// How it was approved, or who declined it; absent while it waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decided_by: Option<&'a str>,
+    /// Why it was declined.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+}
+
+/// Returns the proposals of a proposer, or of all, newest first.
+pub fn views<'a>(state: &'a ProposalsState, own: Option<&Principal>) -> Vec<ProposalView<'a>> {
+    let pending = state.pending.iter().map(|(id, waits)| ProposalView {
+        proposal_id: *id,
+        proposed_by: &waits.by,
+        rule_id: &waits.rule_id,
+        standing: Standing::Pending,
+        decided_by: None,
+        reason: None,
+    });
+    let ended = state.ended.iter().flat_map(|(proposer, ended)| {
+        ended.iter().map(move |ended| ProposalView {
+            proposal_id: ended.proposal_id,
+            proposed_by: proposer,
+            rule_id: &ended.rule_id,
+            standing: ended.standing,
+            decided_by: Some(&ended.by),
+            reason: ended.reason.as_deref(),
+        })
+    });
+    let is_shown = |view: &ProposalView<'_>| own.is_none_or(|own| own == view.proposed_by);
+    let mut views: Vec<ProposalView<'a>> = pending.chain(ended).filter(is_shown).collect();
+    views.sort_by_key(|view| Reverse(view.proposal_id));
+    views
+}
+
 impl Change {
     /// The proposal that changes.
     pub fn proposal_id(&self) -> ProposalId {
@@ -293,5 +455,91 @@ impl Change {
             }
             Change::Declined { proposal_id, .. } => *proposal_id,
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn proposed(id: u64, by: &str, kind: &Value) -> Value {
+        json!({
+            "proposal_id": format!("p-{id}"), "rule_id": "cap", "kind": kind, "by": by,
+            "at": "2026-02-20T00:00:00Z", "payload_hash": "", "path": "rules/own/cap.yaml",
+            "old": null, "new": null, "base": "", "direction": "tightening",
+        })
+    }
+
+    fn change(value: Value) -> Change {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn applied(id: u64, by: &str, kind: &Value) -> Change {
+        let proposed = proposed(id, by, kind);
+        change(json!({"Applied": {"proposed": proposed, "by": "proof", "rulebook": ""}}))
+    }
+
+    fn standings(state: &ProposalsState, own: Option<&str>) -> Vec<(String, Standing)> {
+        let own = own.map(|own| Principal::parse(own).unwrap());
+        let views = views(state, own.as_ref());
+        let each = |view: &ProposalView<'_>| (view.proposal_id.to_string(), view.standing);
+        views.iter().map(each).collect()
+    }
+
+    #[test]
+    fn what_became_of_a_proposal_is_listed_for_its_proposer() {
+        let activate = json!("activate");
+        let mut state = ProposalsState::default();
+        let pended = |id, by| {
+            let proposed = proposed(id, by, &activate);
+            change(json!({"Pended": {"proposed": proposed, "file_sha256": ""}}))
+        };
+        for change in [
+            applied(1, "bot", &activate),
+            pended(2, "bot"),
+            pended(3, "bot"),
+            pended(4, "other"),
+            change(json!({"Declined": {"proposal_id": "p-2", "by": "owner", "reason": "no"}})),
+            applied(
+                5,
+                "owner",
+                &json!({"revert": {"of": "p-1", "reason": "no"}}),
+            ),
+        ] {
+            state.apply(&change, ENDED_SINCE);
+        }
+        let (pending, declined, reverted) =
+            (Standing::Pending, Standing::Declined, Standing::Reverted);
+        let own = [("p-3", pending), ("p-2", declined), ("p-1", reverted)];
+        assert_eq!(
+            standings(&state, Some("bot")),
+            own.map(|(id, of)| (id.to_owned(), of))
+        );
+        assert_eq!(standings(&state, None).len(), 5);
+        let views = views(&state, None);
+        assert_eq!(
+            (views[3].decided_by, views[3].reason),
+            (Some("owner"), Some("no"))
+        );
+    }
+
+    #[test]
+    fn the_last_16_are_kept_and_none_of_an_earlier_version() {
+        let mut state = ProposalsState::default();
+        for many in 1..=ENDED_MAX + 1 {
+            state.apply(
+                &applied(many as u64, "bot", &json!("activate")),
+                ENDED_SINCE,
+            );
+            let listed = standings(&state, Some("bot"));
+            assert_eq!(listed.len(), many.min(ENDED_MAX));
+            assert_eq!(listed[0].0, format!("p-{many}"));
+        }
+        let mut state = ProposalsState::default();
+        state.apply(&applied(1, "bot", &json!("activate")), ENDED_SINCE - 1);
+        assert_eq!(state, ProposalsState::default());
     }
 }

@@ -3,6 +3,7 @@
 use rusqlite::{OptionalExtension, params};
 
 use super::store::{Store, StoreError, from_sql, sought, to_sql};
+pub use spoolgate_gate::proposals::Standing;
 use spoolgate_gate::proposals::{Change, Kind};
 use spoolgate_wire::ids::ProposalId;
 
@@ -16,42 +17,6 @@ pub(super) const DROP: &str = "DROP TABLE IF EXISTS proposals;";
 
 pub(super) const DUMP: &str = "SELECT 'proposal ' || id || ' ' || seq || ' ' || status || ' ' || \
     coalesce(record, '') FROM proposals ORDER BY id";
-
-/// The standing of a proposal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Standing {
-    /// It waits for an approver.
-    Pending,
-    /// It was applied.
-    Applied,
-    /// It was declined.
-    Declined,
-    /// It was applied and reverted.
-    Reverted,
-}
-
-impl Standing {
-    /// Returns the name of the standing.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Standing::Pending => "pending",
-            Standing::Applied => "applied",
-            Standing::Declined => "declined",
-            Standing::Reverted => "reverted",
-        }
-    }
-
-    fn parse(text: &str) -> Option<Standing> {
-        [
-            Standing::Pending,
-            Standing::Applied,
-            Standing::Declined,
-            Standing::Reverted,
-        ]
-        .into_iter()
-        .find(|standing| standing.as_str() == text)
-    }
-}
 
 /// A row of the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,6 +9,7 @@ pub mod field;
 pub mod file;
 pub mod historic;
 pub mod links;
+pub mod listed;
 pub mod ranges;
 pub mod registry;
 pub mod ruleset;

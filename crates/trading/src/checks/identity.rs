@@ -7,6 +7,7 @@ use crate::book::Book;
 use crate::order::OrderRole;
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::instruments::Instrument;
+use spoolgate_rules::nearest::there_are;
 use spoolgate_rules::strategies::{Direction, StrategyStatus};
 use spoolgate_rules::theses::Thesis;
 use spoolgate_wire::amount::Amount;
@@ -149,6 +150,30 @@ pub(super) fn strategy_active(subject: &Subject) -> CheckRow {
     CheckRow::yes_no(fault, strategy_file(name))
 }
 
+/// Why a thesis carries no entry while its instrument has no price.
+const NO_PRICE: &str = "no price is known to compare the thesis with";
+
+/// Returns why a thesis carries no entry of its strategy in its symbol and direction now; `None` if
+/// it does.
+pub(crate) fn thesis_fault(
+    book: &Book,
+    rules: &Rulebook,
+    thesis: &Thesis,
+    now: Time,
+) -> Option<String> {
+    let used = ThesisUse {
+        slug: &thesis.slug,
+        strategy: &thesis.strategy,
+        symbol: &thesis.symbol,
+        side: thesis.direction.entry_side(),
+    };
+    let instrument = rules.instruments.get(&thesis.symbol);
+    let seen = instrument.and_then(|found| Seen::of(book, found));
+    let fault = used.fault(book, rules, now, seen);
+    let fault = fault.or_else(|| used_by(book, &thesis.slug));
+    fault.or_else(|| seen.is_none().then(|| NO_PRICE.to_owned()))
+}
+
 /// The thesis exists, matches this order, has not expired, was never refuted by the market, is not
 /// refuted by the last trade or the middle price, and no other open entry or position uses it.
 pub(super) fn thesis_valid(subject: &Subject, facts: &OrderFacts) -> CheckRow {
@@ -163,10 +188,9 @@ pub(super) fn thesis_valid(subject: &Subject, facts: &OrderFacts) -> CheckRow {
     };
     let seen = subject.instrument.and_then(|found| Seen::of(book, found));
     let fault = used.fault(book, subject.rules, subject.ctx.now, seen);
-    let fault = fault.or_else(|| used_by(subject, facts).filter(|_| !subject.is_again));
+    let fault = fault.or_else(|| used_by(book, slug).filter(|_| !subject.is_again));
     if fault.is_none() && seen.is_none() {
-        let reason = "no price is known to compare the thesis with";
-        return CheckRow::unknown("bool", source, reason);
+        return CheckRow::unknown("bool", source, NO_PRICE);
     }
     CheckRow::yes_no(fault, source)
 }
@@ -196,7 +220,11 @@ impl ThesisUse<'_> {
     ) -> Option<String> {
         let slug = self.slug;
         let Some(thesis) = rules.theses.get(slug) else {
-            return Some(format!("thesis `{slug}` does not exist"));
+            let own = rules.theses.values();
+            let own = own.filter(|thesis| thesis.strategy == *self.strategy);
+            let own = own.map(|thesis| thesis.slug.as_str());
+            let there = there_are(slug.as_str(), own, "thesis of this strategy");
+            return Some(format!("thesis `{slug}` does not exist{there}"));
         };
         if thesis.strategy != *self.strategy {
             let strategy = &thesis.strategy;
@@ -262,19 +290,17 @@ impl Seen {
 }
 
 /// Returns which other open entry or position uses this thesis.
-fn used_by(subject: &Subject, facts: &OrderFacts) -> Option<String> {
-    let slug = &facts.order.thesis_slug;
+fn used_by(book: &Book, slug: &ThesisSlug) -> Option<String> {
     let is_same = |order: &&crate::order::Order| {
         order.role == OrderRole::Entry && order.thesis_slug.as_ref() == Some(slug)
     };
-    if let Some(order) = subject.book.orders.values().find(is_same) {
+    if let Some(order) = book.orders.values().find(is_same) {
         return Some(format!(
             "thesis `{slug}` already carries the open entry `{}`",
             order.order_id
         ));
     }
-    let position = subject
-        .book
+    let position = book
         .positions
         .values()
         .find(|position| position.theses.contains(slug) && !position.is_dust())?;

@@ -19,7 +19,7 @@ mod targets;
 pub(super) use activity::recent_entries;
 pub(super) use crossing::crossed_entries;
 pub(crate) use halts::{left_to_lose, week_left};
-pub(crate) use identity::{Seen, ThesisUse};
+pub(crate) use identity::{Seen, ThesisUse, thesis_fault};
 pub use subject::{Kind, OrderFacts, Subject};
 
 use std::borrow::Cow;

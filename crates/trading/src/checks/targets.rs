@@ -1,7 +1,7 @@
 //! Cancels and tightens: requests about an order that is already open.
 
 use super::{CheckRow, STATE, Subject};
-use crate::order::{Order, OrderRole};
+use crate::order::{AtVenue, Order, OrderEnd, OrderRole};
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::ids::Leg;
 use spoolgate_wire::orders::Side;
@@ -20,7 +20,15 @@ pub(super) fn cancel_ok(subject: &Subject) -> CheckRow {
             let fault = "the order does not exist; name one that `spoolgate orders` shows";
             return CheckRow::yes_no(Some(fault.to_owned()), STATE);
         };
-        let remark = format!("nothing to do: `{}` is no longer open", closed.order_id);
+        let ended = match closed.end {
+            OrderEnd::Filled => "had filled",
+            OrderEnd::Cancelled => "was cancelled before",
+            OrderEnd::Retired => "had ended, because nothing was left for it to do",
+            OrderEnd::Refused => "was refused by its venue",
+            OrderEnd::Expired => "had expired",
+            OrderEnd::Pulled => "was pulled by the gate",
+        };
+        let remark = format!("nothing to do: `{}` {ended}", closed.order_id);
         return CheckRow::yes_no(None, STATE).remarked(remark);
     };
     let id = order.order_id;
@@ -43,7 +51,13 @@ pub(super) fn cancel_ok(subject: &Subject) -> CheckRow {
     } else {
         None
     };
-    CheckRow::yes_no(fault, STATE)
+    let row = CheckRow::yes_no(fault, STATE);
+    if row.passed && order.at_venue.as_ref().is_some_and(AtVenue::is_out) {
+        let remark =
+            format!("its venue was asked to end `{id}`; until it confirms, it may still fill");
+        return row.remarked(remark);
+    }
+    row
 }
 
 /// The stop is open, not triggered, and the new price is closer to the market by direction (long:
