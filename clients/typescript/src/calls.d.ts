@@ -3,6 +3,88 @@ import type { Decimal, Options } from "./index.js";
 
 export type Amount = string | bigint | number | Decimal;
 
+export interface ProposalsListAnswerItem {
+  decided_by?: string | null;
+  proposal_id: string;
+  proposed_by: string;
+  reason?: string | null;
+  rule_id: string;
+  standing: "pending" | "applied" | "declined" | "reverted";
+}
+
+export interface CasesListAnswerItem {
+  case: string;
+  change_type: "DECLARE_PASS" | "FREEZE_SPEC" | "UPDATE_CONFIG" | "CODE_REFACTOR";
+  deadline: string;
+  opened_at: string;
+  outcome: "REJECT" | "NEEDS_MORE_INFO" | "APPROVE" | null;
+  own: boolean;
+  request_sha256: string;
+  seats: Array<string>;
+  waits_for?: Array<string>;
+}
+
+export interface ThesesListAnswerItem {
+  direction: string;
+  expires: string;
+  invalid_above?: string | null;
+  invalid_below?: string | null;
+  slug: string;
+  stop_max?: string | null;
+  stop_min?: string | null;
+  strategy: string;
+  symbol: string;
+  valid: boolean;
+  why?: string | null;
+}
+
+export interface InstrumentsListAnswerItem {
+  age_ms: number | bigint | null;
+  ask: string | null;
+  bid: string | null;
+  lot: string;
+  max_size: string;
+  min_notional: string;
+  min_size: string;
+  multiplier: string;
+  stale: boolean;
+  strategies: Array<string>;
+  symbol: string;
+  tick: string;
+}
+
+export interface FillsList {
+  since: string;
+}
+
+export interface FillsListAnswerFillsItemFeePaid {
+  amount: string;
+  currency: string;
+  from_size?: boolean;
+}
+
+export interface FillsListAnswerFillsItem {
+  fee: string;
+  fee_paid?: FillsListAnswerFillsItemFeePaid | null;
+  liquidity: "maker" | "taker";
+  market_time: string;
+  multiplier: string;
+  order_id: string;
+  price: string;
+  realised: string;
+  recorded_at: string;
+  role: "entry" | "exit" | "protective" | "target" | "adjust";
+  side: "buy" | "sell";
+  size: string;
+  strategy: string;
+  symbol: string;
+}
+
+export interface FillsListAnswer {
+  Fills: Array<FillsListAnswerFillsItem>;
+  next_since?: string | null;
+}
+
 export interface OrderSubmit {
   order_type: "limit" | "market" | "stop";
   planned_entry: Amount;
@@ -171,33 +253,6 @@ export interface OrdersListAnswerItem {
   triggered: boolean;
 }
 
-export interface FillsList {
-  since: string;
-}
-
-export interface FillsListAnswerItemFeePaid {
-  amount: string;
-  currency: string;
-  from_size?: boolean;
-}
-
-export interface FillsListAnswerItem {
-  fee: string;
-  fee_paid?: FillsListAnswerItemFeePaid | null;
-  liquidity: "maker" | "taker";
-  market_time: string;
-  multiplier: string;
-  order_id: string;
-  price: string;
-  realised: string;
-  recorded_at: string;
-  role: "entry" | "exit" | "protective" | "target" | "adjust";
-  side: "buy" | "sell";
-  size: string;
-  strategy: string;
-  symbol: string;
-}
-
 export interface MarketGet {
   symbol: string;
 }
@@ -288,6 +343,7 @@ export interface CouncilVerdictAnswer {
   counts_as?: "REJECT" | "NEEDS_MORE_INFO" | "APPROVE" | null;
   notes?: Array<string>;
   role: string;
+  waits_for?: Array<string>;
 }
 
 export interface AdmissionEvaluateEnvelopeCausality {
@@ -502,7 +558,11 @@ export interface RulePropose {
 
 export interface RuleProposeAnswer {
   auto_approved: boolean;
+  direction: "same" | "tightening" | "loosening" | "incomparable" | "unproved";
   proposal_id: string;
+  rule_id: string;
+  waits_because?: string | null;
+  would_allow?: string | null;
 }
 
 export interface AdmissionSettleSpent {
@@ -759,6 +819,18 @@ export interface VenueSnapshotAnswer {
 
 /** A method for each action of agents, feeds and bridges. */
 export declare abstract class Calls {
+  /** Lists the rules that name the sender or only strategies of its, with their conditions. People see all. */
+  listRules(options?: Options): Promise<Array<Record<string, unknown>>>;
+  /** Lists the sender's proposals that wait, and what became of its last 16 others since version 0.3.0. People see those of everybody. */
+  listProposals(options?: Options): Promise<Array<ProposalsListAnswerItem>>;
+  /** Lists the council cases that the sender opened or has a seat in, newest first, among the oldest open and the newest 256 of all. */
+  listCases(options?: Options): Promise<Array<CasesListAnswerItem>>;
+  /** Lists the theses of the sender's strategies, and which of them carry an entry now. People see all. */
+  listTheses(options?: Options): Promise<Array<ThesesListAnswerItem>>;
+  /** Lists the instruments: their filters, prices and their ages, and which strategies of the sender may enter them. */
+  listInstruments(options?: Options): Promise<Array<InstrumentsListAnswerItem>>;
+  /** Lists the oldest 1,000 fills since a time. */
+  fills(payload: FillsList, options?: Options): Promise<FillsListAnswer>;
   /** Enters or leaves a position: an order within a strategy and a thesis. It is checked against every limit before it goes anywhere. */
   submitOrder(payload: OrderSubmit, options?: Options): Promise<OrderSubmitAnswer>;
   /** Cancels an open order. */
@@ -769,8 +841,6 @@ export declare abstract class Calls {
   portfolio(options?: Options): Promise<PortfolioGetAnswer>;
   /** Lists the open orders. */
   orders(options?: Options): Promise<Array<OrdersListAnswerItem>>;
-  /** Lists fills since a time. */
-  fills(payload: FillsList, options?: Options): Promise<Array<FillsListAnswerItem>>;
   /** Returns the last quote and bar of an instrument. */
   marketData(payload: MarketGet, options?: Options): Promise<MarketGetAnswer>;
   /** Opens a case before the council: a change with its evidence. */

@@ -2,12 +2,16 @@
 
 // The member of an answer's data that holds what was asked for.
 export const BODIES = {
+  "rules.list": "Rules",
+  "proposals.list": "Proposals",
+  "cases.list": "Cases",
+  "theses.list": "Theses",
+  "instruments.list": "Instruments",
   "order.submit": "Accepted",
   "order.cancel": "Accepted",
   "order.tighten_stop": "Accepted",
   "portfolio.get": "Portfolio",
   "orders.list": "Orders",
-  "fills.list": "Fills",
   "market.get": "MarketData",
   "admission.health": "AdmissionHealth",
   "admission.cache_clear": "PoliciesForgotten",
@@ -25,6 +29,30 @@ export const BODIES = {
 
 /** A method for each action of agents, feeds and bridges. */
 export class Calls {
+  listRules(options) {
+    return this.ask("rules.list", {}, options);
+  }
+
+  listProposals(options) {
+    return this.ask("proposals.list", {}, options);
+  }
+
+  listCases(options) {
+    return this.ask("cases.list", {}, options);
+  }
+
+  listTheses(options) {
+    return this.ask("theses.list", {}, options);
+  }
+
+  listInstruments(options) {
+    return this.ask("instruments.list", {}, options);
+  }
+
+  fills(payload, options) {
+    return this.ask("fills.list", payload, options);
+  }
+
   submitOrder(payload, options) {
     return this.ask("order.submit", payload, options);
   }
@@ -43,10 +71,6 @@ export class Calls {
 
   orders(options) {
     return this.ask("orders.list", {}, options);
-  }
-
-  fills(payload, options) {
-    return this.ask("fills.list", payload, options);
   }
 
   marketData(payload, options) {

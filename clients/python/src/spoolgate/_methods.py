@@ -14,12 +14,16 @@ Json = Union[str, bytes, Mapping[str, Any]]
 
 # The member of an answer's data that holds what was asked for.
 BODIES = {
+    "rules.list": "Rules",
+    "proposals.list": "Proposals",
+    "cases.list": "Cases",
+    "theses.list": "Theses",
+    "instruments.list": "Instruments",
     "order.submit": "Accepted",
     "order.cancel": "Accepted",
     "order.tighten_stop": "Accepted",
     "portfolio.get": "Portfolio",
     "orders.list": "Orders",
-    "fills.list": "Fills",
     "market.get": "MarketData",
     "admission.health": "AdmissionHealth",
     "admission.cache_clear": "PoliciesForgotten",
@@ -42,6 +46,30 @@ class Calls:
     def _call(self, action: str, payload: Mapping[str, Any], id: Optional[str], causality: Optional[Json]) -> Any:
         raise NotImplementedError
 
+    def list_rules(self, *, id: Optional[str] = None, causality: Optional[Json] = None) -> List[Dict[str, Any]]:
+        """Lists the rules that name the sender or only strategies of its, with their conditions. People see all."""
+        return self._call("rules.list", {}, id, causality)
+
+    def list_proposals(self, *, id: Optional[str] = None, causality: Optional[Json] = None) -> List[ProposalsListAnswerItem]:
+        """Lists the sender's proposals that wait, and what became of its last 16 others since version 0.3.0. People see those of everybody."""
+        return self._call("proposals.list", {}, id, causality)
+
+    def list_cases(self, *, id: Optional[str] = None, causality: Optional[Json] = None) -> List[CasesListAnswerItem]:
+        """Lists the council cases that the sender opened or has a seat in, newest first, among the oldest open and the newest 256 of all."""
+        return self._call("cases.list", {}, id, causality)
+
+    def list_theses(self, *, id: Optional[str] = None, causality: Optional[Json] = None) -> List[ThesesListAnswerItem]:
+        """Lists the theses of the sender's strategies, and which of them carry an entry now. People see all."""
+        return self._call("theses.list", {}, id, causality)
+
+    def list_instruments(self, *, id: Optional[str] = None, causality: Optional[Json] = None) -> List[InstrumentsListAnswerItem]:
+        """Lists the instruments: their filters, prices and their ages, and which strategies of the sender may enter them."""
+        return self._call("instruments.list", {}, id, causality)
+
+    def fills(self, *, id: Optional[str] = None, causality: Optional[Json] = None, **payload: Unpack[FillsList]) -> FillsListAnswer:
+        """Lists the oldest 1,000 fills since a time."""
+        return self._call("fills.list", payload, id, causality)
+
     def submit_order(self, *, id: Optional[str] = None, causality: Optional[Json] = None, **payload: Unpack[OrderSubmit]) -> OrderSubmitAnswer:
         """Enters or leaves a position: an order within a strategy and a thesis. It is checked against every limit before it goes anywhere."""
         return self._call("order.submit", payload, id, causality)
@@ -61,10 +89,6 @@ class Calls:
     def orders(self, *, id: Optional[str] = None, causality: Optional[Json] = None) -> List[OrdersListAnswerItem]:
         """Lists the open orders."""
         return self._call("orders.list", {}, id, causality)
-
-    def fills(self, *, id: Optional[str] = None, causality: Optional[Json] = None, **payload: Unpack[FillsList]) -> List[FillsListAnswerItem]:
-        """Lists fills since a time."""
-        return self._call("fills.list", payload, id, causality)
 
     def market_data(self, *, id: Optional[str] = None, causality: Optional[Json] = None, **payload: Unpack[MarketGet]) -> MarketGetAnswer:
         """Returns the last quote and bar of an instrument."""
@@ -193,6 +217,30 @@ class AsyncCalls:
     def _call(self, action: str, payload: Mapping[str, Any], id: Optional[str], causality: Optional[Json]) -> Any:
         raise NotImplementedError
 
+    def list_rules(self, *, id: Optional[str] = None, causality: Optional[Json] = None) -> Awaitable[List[Dict[str, Any]]]:
+        """Lists the rules that name the sender or only strategies of its, with their conditions. People see all."""
+        return self._call("rules.list", {}, id, causality)
+
+    def list_proposals(self, *, id: Optional[str] = None, causality: Optional[Json] = None) -> Awaitable[List[ProposalsListAnswerItem]]:
+        """Lists the sender's proposals that wait, and what became of its last 16 others since version 0.3.0. People see those of everybody."""
+        return self._call("proposals.list", {}, id, causality)
+
+    def list_cases(self, *, id: Optional[str] = None, causality: Optional[Json] = None) -> Awaitable[List[CasesListAnswerItem]]:
+        """Lists the council cases that the sender opened or has a seat in, newest first, among the oldest open and the newest 256 of all."""
+        return self._call("cases.list", {}, id, causality)
+
+    def list_theses(self, *, id: Optional[str] = None, causality: Optional[Json] = None) -> Awaitable[List[ThesesListAnswerItem]]:
+        """Lists the theses of the sender's strategies, and which of them carry an entry now. People see all."""
+        return self._call("theses.list", {}, id, causality)
+
+    def list_instruments(self, *, id: Optional[str] = None, causality: Optional[Json] = None) -> Awaitable[List[InstrumentsListAnswerItem]]:
+        """Lists the instruments: their filters, prices and their ages, and which strategies of the sender may enter them."""
+        return self._call("instruments.list", {}, id, causality)
+
+    def fills(self, *, id: Optional[str] = None, causality: Optional[Json] = None, **payload: Unpack[FillsList]) -> Awaitable[FillsListAnswer]:
+        """Lists the oldest 1,000 fills since a time."""
+        return self._call("fills.list", payload, id, causality)
+
     def submit_order(self, *, id: Optional[str] = None, causality: Optional[Json] = None, **payload: Unpack[OrderSubmit]) -> Awaitable[OrderSubmitAnswer]:
         """Enters or leaves a position: an order within a strategy and a thesis. It is checked against every limit before it goes anywhere."""
         return self._call("order.submit", payload, id, causality)
@@ -212,10 +260,6 @@ class AsyncCalls:
     def orders(self, *, id: Optional[str] = None, causality: Optional[Json] = None) -> Awaitable[List[OrdersListAnswerItem]]:
         """Lists the open orders."""
         return self._call("orders.list", {}, id, causality)
-
-    def fills(self, *, id: Optional[str] = None, causality: Optional[Json] = None, **payload: Unpack[FillsList]) -> Awaitable[List[FillsListAnswerItem]]:
-        """Lists fills since a time."""
-        return self._call("fills.list", payload, id, causality)
 
     def market_data(self, *, id: Optional[str] = None, causality: Optional[Json] = None, **payload: Unpack[MarketGet]) -> Awaitable[MarketGetAnswer]:
         """Returns the last quote and bar of an instrument."""

@@ -6,6 +6,106 @@ from typing import Any, Dict, List, Literal, TypedDict, Union
 Amount = Union[Decimal, int, str]
 
 
+class _ProposalsListAnswerItem(TypedDict):
+    proposal_id: str
+    proposed_by: str
+    rule_id: str
+    standing: Literal["pending", "applied", "declined", "reverted"]
+
+
+class ProposalsListAnswerItem(_ProposalsListAnswerItem, total=False):
+    decided_by: Union[str, None]
+    reason: Union[str, None]
+
+
+class _CasesListAnswerItem(TypedDict):
+    case: str
+    change_type: Literal["DECLARE_PASS", "FREEZE_SPEC", "UPDATE_CONFIG", "CODE_REFACTOR"]
+    deadline: str
+    opened_at: str
+    outcome: Union[Literal["REJECT", "NEEDS_MORE_INFO", "APPROVE"], None]
+    own: bool
+    request_sha256: str
+    seats: List[str]
+
+
+class CasesListAnswerItem(_CasesListAnswerItem, total=False):
+    waits_for: List[str]
+
+
+class _ThesesListAnswerItem(TypedDict):
+    direction: str
+    expires: str
+    slug: str
+    strategy: str
+    symbol: str
+    valid: bool
+
+
+class ThesesListAnswerItem(_ThesesListAnswerItem, total=False):
+    invalid_above: Union[str, None]
+    invalid_below: Union[str, None]
+    stop_max: Union[str, None]
+    stop_min: Union[str, None]
+    why: Union[str, None]
+
+
+class InstrumentsListAnswerItem(TypedDict):
+    age_ms: Union[int, None]
+    ask: Union[str, None]
+    bid: Union[str, None]
+    lot: str
+    max_size: str
+    min_notional: str
+    min_size: str
+    multiplier: str
+    stale: bool
+    strategies: List[str]
+    symbol: str
+    tick: str
+
+
+class FillsList(TypedDict):
+    since: str
+
+
+class _FillsListAnswerFillsItemFeePaid(TypedDict):
+    amount: str
+    currency: str
+
+
+class FillsListAnswerFillsItemFeePaid(_FillsListAnswerFillsItemFeePaid, total=False):
+    from_size: bool
+
+
+class _FillsListAnswerFillsItem(TypedDict):
+    fee: str
+    liquidity: Literal["maker", "taker"]
+    market_time: str
+    multiplier: str
+    order_id: str
+    price: str
+    realised: str
+    recorded_at: str
+    role: Literal["entry", "exit", "protective", "target", "adjust"]
+    side: Literal["buy", "sell"]
+    size: str
+    strategy: str
+    symbol: str
+
+
+class FillsListAnswerFillsItem(_FillsListAnswerFillsItem, total=False):
+    fee_paid: Union[FillsListAnswerFillsItemFeePaid, None]
+
+
+class _FillsListAnswer(TypedDict):
+    Fills: List[FillsListAnswerFillsItem]
+
+
+class FillsListAnswer(_FillsListAnswer, total=False):
+    next_since: Union[str, None]
+
+
 class _OrderSubmit(TypedDict):
     order_type: Literal["limit", "market", "stop"]
     planned_entry: Amount
@@ -201,39 +301,6 @@ class OrdersListAnswerItem(_OrdersListAnswerItem, total=False):
     time_in_force: Literal["gtc", "ioc", "day"]
 
 
-class FillsList(TypedDict):
-    since: str
-
-
-class _FillsListAnswerItemFeePaid(TypedDict):
-    amount: str
-    currency: str
-
-
-class FillsListAnswerItemFeePaid(_FillsListAnswerItemFeePaid, total=False):
-    from_size: bool
-
-
-class _FillsListAnswerItem(TypedDict):
-    fee: str
-    liquidity: Literal["maker", "taker"]
-    market_time: str
-    multiplier: str
-    order_id: str
-    price: str
-    realised: str
-    recorded_at: str
-    role: Literal["entry", "exit", "protective", "target", "adjust"]
-    side: Literal["buy", "sell"]
-    size: str
-    strategy: str
-    symbol: str
-
-
-class FillsListAnswerItem(_FillsListAnswerItem, total=False):
-    fee_paid: Union[FillsListAnswerItemFeePaid, None]
-
-
 class MarketGet(TypedDict):
     symbol: str
 
@@ -335,6 +402,7 @@ class CouncilVerdictAnswer(_CouncilVerdictAnswer, total=False):
     closes_at: Union[str, None]
     counts_as: Union[Literal["REJECT", "NEEDS_MORE_INFO", "APPROVE"], None]
     notes: List[str]
+    waits_for: List[str]
 
 
 class _AdmissionEvaluateEnvelopeCausality(TypedDict):
@@ -571,9 +639,16 @@ class RulePropose(TypedDict, total=False):
     Suspend: RuleProposeSuspend
 
 
-class RuleProposeAnswer(TypedDict):
+class _RuleProposeAnswer(TypedDict):
     auto_approved: bool
+    direction: Literal["same", "tightening", "loosening", "incomparable", "unproved"]
     proposal_id: str
+    rule_id: str
+
+
+class RuleProposeAnswer(_RuleProposeAnswer, total=False):
+    waits_because: Union[str, None]
+    would_allow: Union[str, None]
 
 
 class AdmissionSettleSpent(TypedDict):
