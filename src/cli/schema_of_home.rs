@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use serde_json::{Value, json};
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::rule::Field;
@@ -30,9 +30,12 @@ pub(super) fn of_home(home: &Path, mut schema: Value) -> Result<Value> {
             .iter()
             .map(|name| json!({"properties": {"field": {"const": name}}})),
     );
-    if let Some(items) = schema.pointer_mut("/properties/when/items") {
-        items["anyOf"] = Value::Array(fields);
-    }
+    set(
+        &mut schema,
+        "/properties/when/items",
+        "anyOf",
+        json!(fields),
+    )?;
     let scopes = book.iter().flat_map(|book| {
         let principals: Vec<&str> = book.principals.keys().map(|name| name.as_str()).collect();
         let strategies: Vec<&str> = book.strategies.keys().map(|name| name.as_str()).collect();
@@ -40,12 +43,17 @@ pub(super) fn of_home(home: &Path, mut schema: Value) -> Result<Value> {
     });
     for (scope, names) in scopes {
         let place = format!("/properties/applies_to/properties/{scope}/items");
-        match schema.pointer_mut(&place) {
-            Some(items) => items["enum"] = json!(names),
-            None => bail!("the schema of rules has no `{place}`"),
-        }
+        set(&mut schema, &place, "enum", json!(names))?;
     }
     Ok(schema)
+}
+
+/// Sets a member of a part of the schema.
+fn set(schema: &mut Value, place: &str, member: &str, value: Value) -> Result<()> {
+    let part = schema.pointer_mut(place).and_then(Value::as_object_mut);
+    let part = part.with_context(|| format!("the schema of rules has no `{place}`"))?;
+    part.insert(member.to_owned(), value);
+    Ok(())
 }
 
 /// The alternative of one field.
@@ -72,15 +80,17 @@ fn condition(field: &Field, book: Option<&Rulebook>) -> Value {
     if field.missing == Missing::Absent || field.is_many {
         operators.extend(["absent", "present"]);
     }
-    let mut alternative = json!({
+    // `true` takes any value.
+    let value = value(field.kind, book).unwrap_or(Value::Bool(true));
+    json!({
         "title": field.written(),
         "description": field.meaning,
-        "properties": {"field": {"const": field.written()}, "op": {"enum": operators}},
-    });
-    if let Some(value) = value(field.kind, book) {
-        alternative["properties"]["value"] = value;
-    }
-    alternative
+        "properties": {
+            "field": {"const": field.written()},
+            "op": {"enum": operators},
+            "value": value,
+        },
+    })
 }
 
 /// The values of a kind; `None` if any will do, or an expression.

@@ -278,33 +278,7 @@ impl Home {
             None => self.core.rules.load(),
         };
         let loaded = files
-            .and_then(|bundle| {
-                let in_force = bundle.hash() == self.core.rulebook.hash;
-                // The same files compile to the same rulebook.
-                let book = if in_force {
-                    self.core.rulebook.clone()
-                } else {
-                    Rulebook::compile(&bundle)?
-                };
-                // An earlier version may have put them into force.
-                if self.news.watched.last.as_ref() != Some(&Seen::Good(book.hash.clone()))
-                    && let Some(fault) = book.admit().into_iter().next()
-                {
-                    return Err(fault.into());
-                }
-                if self.core.has_lost_rulebook(&book.hash) {
-                    let path = kept_path(&self.core.state.rulebook.hash);
-                    let what = "the copy of the rulebook in force cannot be read, so that a change \
-                        of it cannot be judged: restore it, or stop the gate and run `spoolgate \
-                        rules approval-reset`";
-                    return Err(RulebookError::new(path.to_string_lossy(), None, what));
-                }
-                // Open positions could not be closed under rules that do not know them.
-                match left_behind(&self.core.state.book, &book).filter(|_| !in_force) {
-                    Some(fault) => Err(fault),
-                    None => Ok((bundle, book)),
-                }
-            })
+            .and_then(|bundle| self.usable(bundle))
             // Ledger lines are limited in length, and a fault can quote a whole file.
             .map_err(|fault| {
                 fault
@@ -369,6 +343,37 @@ impl Home {
         };
         self.outside.tell_out_of_reach(&self.core, &mut self.news);
         Ok(vec![Record::Event(EventKind::Rulebook, event)])
+    }
+}
+
+impl Home {
+    /// Compiles rule files, if they may come into force at all.
+    fn usable(&self, bundle: Bundle) -> Result<(Bundle, Rulebook), RulebookError> {
+        let in_force = bundle.hash() == self.core.rulebook.hash;
+        // The same files compile to the same rulebook.
+        let book = if in_force {
+            self.core.rulebook.clone()
+        } else {
+            Rulebook::compile(&bundle)?
+        };
+        // An earlier version may have put them into force.
+        if self.news.watched.last.as_ref() != Some(&Seen::Good(book.hash.clone()))
+            && let Some(fault) = book.admit().into_iter().next()
+        {
+            return Err(fault.into());
+        }
+        if self.core.has_lost_rulebook(&book.hash) {
+            let path = kept_path(&self.core.state.rulebook.hash);
+            let what = "the copy of the rulebook in force cannot be read, so that a change of it \
+                cannot be judged: restore it, or stop the gate and run `spoolgate rules \
+                approval-reset`";
+            return Err(RulebookError::new(path.to_string_lossy(), None, what));
+        }
+        // Open positions could not be closed under rules that do not know them.
+        match left_behind(&self.core.state.book, &book).filter(|_| !in_force) {
+            Some(fault) => Err(fault),
+            None => Ok((bundle, book)),
+        }
     }
 }
 

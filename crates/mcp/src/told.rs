@@ -218,7 +218,11 @@ fn parts(body: &Body<'_>, is_foreign: bool) -> Parts {
     let refused = body.code.as_ref().map(|code| Refused {
         code: code.clone(),
         message: body.message.as_deref().map(in_place).unwrap_or_default(),
-        failed: rows.into_iter().filter(|row| !row.passed).collect(),
+        // What follows from another check is mended with that one.
+        failed: rows
+            .into_iter()
+            .filter(|row| !row.passed && row.follows_from.is_none())
+            .collect(),
         headroom: rejected
             .as_ref()
             .and_then(|rejected| serde_json::from_str(rejected.text("headroom")?).ok()),
@@ -667,6 +671,7 @@ mod tests {
                 unit: "usd".into(),
                 reason: Some(reason.to_owned().into()),
                 warning: false,
+                follows_from: None,
             };
             let row = serde_json::to_string(&row).unwrap();
             let failed = (0..failed).map(|_| serde_json::from_str(&row).unwrap());

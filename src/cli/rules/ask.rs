@@ -385,10 +385,11 @@ fn recipients(facts: &BTreeMap<String, Fact<'static>>) -> Option<Given> {
             Some(Fact::Known(_) | Fact::Unknown(_)) | None => is_open = true,
         }
     }
-    is_given.then(|| match is_open {
-        true => Given::AtLeast(all),
-        false => Given::Exactly(Fact::Many(all)),
-    })
+    match (is_given, is_open) {
+        (false, _) => None,
+        (true, true) => Some(Given::AtLeast(all)),
+        (true, false) => Some(Given::Exactly(Fact::Many(all))),
+    }
 }
 
 /// The rules that are asked.

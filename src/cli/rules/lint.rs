@@ -54,8 +54,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(300);
 
 /// Runs the command.
 pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+    if !args.watch {
+        return look(home, args, output);
+    }
     let mut seen = None;
-    while args.watch {
+    loop {
         let texts = Folder::read(home, args.dir.as_ref())?.texts;
         if seen.as_ref() != Some(&texts) {
             seen = Some(texts);
@@ -63,7 +66,6 @@ pub(super) fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         }
         std::thread::sleep(LOOK_EVERY);
     }
-    look(home, args, output)
 }
 
 fn look(home: &Path, args: &Args, output: &Output) -> Result<Exit> {

@@ -477,7 +477,7 @@ pub(super) fn moves(old: &Rulebook, new: &Rulebook) -> Vec<super::moves::Move> {
         subset(moves, key("services"), &old, &new);
         // A call that names a host of several services is refused, and one that rules know by the
         // name of a service is not, so fewer services may let more pass.
-        let shared = [services, &new_services]
+        let shared = [services, new_services]
             .into_iter()
             .find_map(|all| all.shared_host());
         if let Some(host) = shared.filter(|_| old != new) {

@@ -371,6 +371,7 @@ fn played(requests: &[Request], is_shadow: bool) -> Figures {
             was_accepted: !is_refused,
             at: Time::from_ms(i64::try_from(step).unwrap() * DAY_MS / 4).unwrap(),
             risk: Some(Amount::from_i64(2)),
+            size: Amount::ONE,
             end: Some((step + request.lasts, closed(Amount::from_i64(request.net)))),
         });
     }
@@ -432,6 +433,7 @@ fn an_entry_beyond_the_bound_is_not_followed() {
         at: Time::EPOCH,
         regime: "-",
         risk: Some(Amount::ONE),
+        size: Amount::ONE,
         was_accepted: false,
         has_room,
     };
