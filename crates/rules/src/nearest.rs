@@ -52,7 +52,7 @@ const LISTED_MAX: usize = 8;
 const COMPARED_MAX: usize = 1000;
 
 /// Returns the end of a message about a name that does not exist: the known names, the nearest ones
-/// first and at most [`LISTED_MAX`], or else that there is no such thing, which is a `kind`.
+/// first and at most `LISTED_MAX`, or else that there is no such thing, which is a `kind`.
 pub fn there_are<'a>(name: &str, known: impl IntoIterator<Item = &'a str>, kind: &str) -> String {
     let lower = name.to_lowercase();
     let mut known: Vec<&str> = known.into_iter().collect();

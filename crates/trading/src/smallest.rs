@@ -13,7 +13,7 @@ use spoolgate_wire::orders::{OrderType, Side, SubmitOrder, TimeInForce};
 /// The step of prices and sizes if no tick or lot is configured.
 const STEP: &str = "0.00000001";
 
-/// Returns the step of prices or sizes: the configured tick or lot, or [`STEP`] if that is 0.
+/// Returns the step of prices or sizes: the configured tick or lot, or `STEP` if that is 0.
 pub fn step_of(configured: Amount) -> Option<Amount> {
     if configured.is_positive() {
         Some(configured)

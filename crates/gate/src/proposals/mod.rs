@@ -320,7 +320,7 @@ pub struct ProposalsState {
     /// By id.
     pub pending: BTreeMap<ProposalId, PendingProposal>,
     /// The last [`ENDED_MAX`] proposals of each proposer that wait no more, newest last. Lines before
-    /// [`ENDED_SINCE`] leave none: a state that an earlier version has kept must fold on alike.
+    /// `ENDED_SINCE` leave none: a state that an earlier version has kept must fold on alike.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ended: BTreeMap<Principal, VecDeque<EndedProposal>>,
 }

@@ -2,7 +2,7 @@
 //! leniently than the old one?
 //!
 //! Rules and sets are compared by [`proof`]. Every key of every other file has a direction in
-//! [`files`]; a key without one does not compile.
+//! `files`; a key without one does not compile.
 
 mod files;
 mod moves;
