@@ -183,7 +183,9 @@ impl Repository {
     /// Checks that only one reference has this name: of several, git silently takes a tag before a
     /// branch, and a branch before that of another repository.
     fn check_unambiguous(&mut self, revision: &str) -> Result<(), GitError> {
-        let name = revision.split(['^', '~', '@', ':']).next();
+        // A name may have an `@`; only `@{` ends it.
+        let name = revision.split("@{").next();
+        let name = name.and_then(|name| name.split(['^', '~', ':']).next());
         let Some(name) = name.filter(|name| !name.is_empty()) else {
             return Ok(());
         };

@@ -633,3 +633,31 @@ fn sizes_counts_and_depths_are_bounded() {
         .unwrap_err();
     assert!(matches!(error, GitError::TooMany), "{error}");
 }
+
+/// Git takes a tag before a branch of the same name; a review must not, whatever the name has in it.
+#[test]
+fn a_name_of_several_references_is_refused() {
+    let Some(it) = Scratch::new() else { return };
+    it.write("a", "1");
+    it.commit();
+    for name in ["release@2", "a/b", "plain"] {
+        it.git(&["branch", name]);
+        let mut repo = Repository::open(&it.root()).unwrap();
+        for revision in [name.to_owned(), format!("{name}^0"), format!("{name}~0")] {
+            assert!(repo.resolve(&revision).is_ok(), "{revision}");
+        }
+        it.git(&["tag", name]);
+        for revision in [
+            name.to_owned(),
+            format!("{name}^0"),
+            format!("{name}@{{0}}"),
+        ] {
+            let told = repo.resolve(&revision).unwrap_err();
+            assert!(
+                matches!(told, GitError::Ambiguous(..)),
+                "{revision}: {told}"
+            );
+        }
+        assert!(repo.resolve(&format!("refs/heads/{name}")).is_ok());
+    }
+}
