@@ -207,8 +207,8 @@ fn weighed(
     Ok((own, statements, areas))
 }
 
-/// Checks that neither folder could be meant as a commit: in a checkout, whoever is reviewed chooses
-/// which folders there are.
+/// Checks that neither folder could be meant as a commit: the author of the reviewed change chooses
+/// which folders a checkout has.
 fn check_folders(args: &Args) -> Result<()> {
     let Ok(mut repo) = Repository::open(&args.repo) else {
         return Ok(());

@@ -319,8 +319,9 @@ pub struct EndedProposal {
 pub struct ProposalsState {
     /// By id.
     pub pending: BTreeMap<ProposalId, PendingProposal>,
-    /// The last [`ENDED_MAX`] proposals of each proposer that wait no more, newest last. Lines before
-    /// `ENDED_SINCE` leave none: a state that an earlier version has kept must fold on alike.
+    /// The last [`ENDED_MAX`] proposals of each proposer that wait no more, newest last. Lines of
+    /// semantics before `ENDED_SINCE` add none, so that a state which an earlier version kept goes on
+    /// in the same way.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ended: BTreeMap<Principal, VecDeque<EndedProposal>>,
 }

@@ -36,10 +36,10 @@ pub struct Passing {
     pub unless: Vec<Open>,
 }
 
-/// Returns the fewest facts to change so that none of the rules acts that `asked`, the answer without
-/// a change, is sure of: of equally many a change with which every request passes, and the nearest. `settable` are the facts that may change;
-/// `then` returns the facts that are given after a change. `None` if no such change is found among
-/// those that are tried.
+/// Returns the fewest facts to change so that every request passes, or at least so that no rule is sure
+/// to act. Among equally many facts, a change with which every request passes comes first, then the
+/// nearest one. `asked` is the answer without a change, `settable` are the facts that may change, and
+/// `ask` gives the answer after a change. `None` if no such change is found among those that are tried.
 pub fn nearest(
     program: &Program,
     asked: &Asked,

@@ -1,3 +1,5 @@
+//! Tests of made cases: random rules, their limits, tables, and facts of the past.
+
 use super::*;
 use crate::golden::{self, Report};
 use crate::mutants::Change;

@@ -351,8 +351,9 @@ pub fn run(subject: &Subject) -> Vec<CheckRow> {
     rows
 }
 
-/// Leaves only those rows to follow from another that failed with it. If equity is unknown and the
-/// prices of the order's own symbol are fresh, the first row without it says whose are not.
+/// Keeps `follows_from` only where the named check failed, too. If equity is unknown although the
+/// prices of the order's own symbol are fresh, each row that lacks it names the position without a
+/// fresh price.
 fn keep_roots(rows: &mut [CheckRow], subject: &Subject) {
     let roots = rows.iter().filter(|row| row.is_root());
     let roots: Vec<Cow<'static, str>> = roots.map(|row| row.name.clone()).collect();
